@@ -1,0 +1,2 @@
+//! The program `circulant`.
+fn main() {}

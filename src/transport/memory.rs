@@ -1,0 +1,134 @@
+//! Bytes that stay where they are while others read and write them.
+//!
+//! The one place that knows raw addresses on this side of a transport. No reference to the bytes is
+//! ever given out from here, as a peer may write them at any time: they are copied in and out.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// A range of memory, owned (zeroed pages) or lent for the length of one call. Clones share it.
+#[derive(Clone)]
+pub struct Memory(Arc<Range>);
+
+struct Range {
+    start: NonNull<u8>,
+    len: usize,
+    /// Keeps owned pages alive; `None` for lent bytes and for nothing.
+    _pages: Option<memmap2::MmapMut>,
+}
+
+// SAFETY: - the range is plain bytes, and this type gives out copies of them, never references;
+//         - who may write which bytes when is agreed between ranks by the engine (readiness), which
+//           is what synchronises the copies
+unsafe impl Send for Range {}
+// SAFETY: as for Send
+unsafe impl Sync for Range {}
+
+impl Memory {
+    /// `len` zeroed bytes, page-aligned, given back when the last clone is dropped.
+    pub fn zeroed(len: usize) -> Result<Memory> {
+        if len == 0 {
+            return Ok(Memory(Arc::new(Range { start: NonNull::dangling(), len, _pages: None })));
+        }
+        let mut pages = memmap2::MmapMut::map_anon(len).map_err(|e| {
+            Error::transport(
+                "mmap",
+                format!("{e}, for a window of {len} bytes"),
+                "ask for less, or raise `ulimit -v`",
+            )
+        })?;
+        let start = NonNull::from(&mut pages[0]);
+        Ok(Memory(Arc::new(Range { start, len, _pages: Some(pages) })))
+    }
+
+    /// Lends `len` bytes at `start`.
+    ///
+    /// # Safety
+    /// The bytes must stay valid for reads and writes, and nothing but this `Memory` and those it was
+    /// given to may touch them, until the last clone is dropped.
+    pub unsafe fn lend(start: NonNull<u8>, len: usize) -> Memory {
+        Memory(Arc::new(Range { start, len, _pages: None }))
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.len == 0
+    }
+
+    /// The address of the first byte.
+    pub fn address(&self) -> NonNull<u8> {
+        self.0.start
+    }
+
+    /// How many clones there are: 1 says that no transport holds it any more.
+    pub fn holders(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+
+    /// Copies bytes out, from `offset`. Panics where the range is exceeded, as slices do.
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        self.check(offset, into.len());
+        // SAFETY: - the source is in the range (checked) and alive (self holds it)
+        //         - a Rust slice cannot overlap memory that only `Memory` gives access to
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.0.start.as_ptr().add(offset), into.as_mut_ptr(), into.len())
+        }
+    }
+
+    /// Copies bytes in, at `offset`. Panics where the range is exceeded, as slices do.
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        self.check(offset, from.len());
+        // SAFETY: as in `read`, the other way
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.0.start.as_ptr().add(offset), from.len()) }
+    }
+
+    /// Copies `len` bytes from `from` of another memory to `to` of this one. Panics where a range is exceeded.
+    pub fn copy(&self, to: usize, other: &Memory, from: usize, len: usize) {
+        self.check(to, len);
+        other.check(from, len);
+        // SAFETY: - both ranges are checked and alive
+        //         - `copy` allows that they overlap
+        unsafe { std::ptr::copy(other.0.start.as_ptr().add(from), self.0.start.as_ptr().add(to), len) }
+    }
+
+    fn check(&self, offset: usize, len: usize) {
+        assert!(
+            offset.checked_add(len).is_some_and(|end| end <= self.0.len),
+            "bytes {offset}..+{len} of a memory of {} bytes",
+            self.0.len
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let memory = Memory::zeroed(10_000).unwrap();
+        memory.write(9_990, b"0123456789");
+        let mut out = [0; 4];
+        memory.read(9_993, &mut out);
+        assert_eq!(&out, b"3456");
+        assert_eq!(memory.holders(), 1);
+    }
+
+    #[test]
+    fn nothing_is_a_memory_too() {
+        Memory::zeroed(0).unwrap().read(0, &mut []);
+    }
+
+    #[test]
+    #[should_panic(expected = "of a memory of 8 bytes")]
+    fn what_exceeds_the_range_is_refused() {
+        Memory::zeroed(8).unwrap().write(usize::MAX, b"x");
+    }
+}

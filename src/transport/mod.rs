@@ -1,0 +1,131 @@
+//! The contract of everything that carries puts, and the memory that puts read and write.
+//!
+//! A transport writes bytes of a local [`Region`] into a peer's region and, after these bytes, gives
+//! the peer 32 bits of notice. It promises nothing else:
+//! - A notice comes after its own data. Notices and data of different puts come in any order.
+//! - Nothing need land while the target does not [`poll`](Transport::poll).
+//! - [`Event::Sent`] says that the source bytes may be reused, not that they have arrived.
+//! - A put to a peer that has died may be [`Posted::Busy`] for ever: liveness is somebody else's
+//!   business (see [`crate::lifeline`]).
+//!
+//! A transport knows ranks and bytes; it never knows blocks, rounds or collectives.
+
+pub mod memory;
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::rank::{Place, Rank};
+use memory::Memory;
+
+/// The 32 bits that travel with a put.
+pub type Notice = u32;
+
+/// The caller's name for a put whose source is still needed.
+pub type Token = u32;
+
+/// What a peer must know to put into a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RemoteKey {
+    /// The address of the region's first byte as the peer must give it (0 where offsets are used).
+    pub base: u64,
+    /// The protection key.
+    pub key: u64,
+}
+
+/// Memory that peers may put into and that puts may read from, until the last clone is dropped.
+#[derive(Clone)]
+pub struct Region {
+    /// The bytes.
+    pub memory: Memory,
+    /// What to tell a peer.
+    pub remote: RemoteKey,
+    /// The transport's own word for the region (libfabric's descriptor), passed back in each put.
+    pub descriptor: usize,
+    /// Undoes the registration when it is dropped.
+    pub registration: Arc<dyn Send + Sync>,
+}
+
+/// One put: `len` bytes from `offset` of `from` to `to_offset` of the peer's region `to`.
+#[derive(Clone, Copy)]
+pub struct Put<'a> {
+    /// Whose memory is written.
+    pub peer: Rank,
+    /// The source region; it must stay registered until the put is sent.
+    pub from: &'a Region,
+    /// Where in the source, in bytes; `offset + len` must not exceed the region.
+    pub offset: usize,
+    /// How many bytes; 0 makes a put that is a notice only (it needs a valid key all the same).
+    pub len: usize,
+    /// The target region.
+    pub to: RemoteKey,
+    /// Where in the target, in bytes.
+    pub to_offset: u64,
+    /// What the peer is told when the bytes are there.
+    pub notice: Notice,
+    /// What [`Event::Sent`] will say; at most [`Limits::in_flight`] tokens, `0..in_flight`, may be out at once.
+    pub token: Token,
+}
+
+/// What became of a put that was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Posted {
+    /// The source may be reused at once; no [`Event::Sent`] will come.
+    Done,
+    /// [`Event::Sent`] with the put's token will come exactly once.
+    Pending,
+    /// Not taken: poll, then try again.
+    Busy,
+}
+
+/// What [`Transport::poll`] has to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The source of the put with this token may be reused.
+    Sent(Token),
+    /// A peer's put has landed here.
+    Notice(Notice),
+}
+
+/// What a transport can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Puts of at most this many bytes are taken over at once ([`Posted::Done`]).
+    pub inject: usize,
+    /// The most bytes in one put.
+    pub max_put: usize,
+    /// The most puts whose [`Event::Sent`] is outstanding.
+    pub in_flight: usize,
+}
+
+/// Carries puts between the ranks of one job.
+pub trait Transport: Send {
+    /// Who and how many we are.
+    fn place(&self) -> Place;
+
+    /// A name for tables and errors, with the version: `net (libfabric 1.17)`.
+    fn name(&self) -> String;
+
+    /// What it can take.
+    fn limits(&self) -> Limits;
+
+    /// Makes memory ready for puts from it and into it.
+    ///
+    /// Fails with the size, the limit that was hit and its cure.
+    fn register(&mut self, memory: Memory) -> Result<Region>;
+
+    /// Hands over a put. An error is for good: the transport is of no use after it.
+    fn put(&mut self, put: &Put<'_>) -> Result<Posted>;
+
+    /// Makes progress and appends what has happened since the last call to `events`, without waiting.
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;
+
+    /// Sleeps until there may be something to poll, `wake` becomes readable, or `timeout` is over.
+    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()>;
+
+    /// Ends all traffic: after this no registered memory is read or written by the transport, and
+    /// every other call fails.
+    fn shut_down(&mut self);
+}
