@@ -1,5 +1,8 @@
 //! Collectives by zero-copy one-sided puts on Träff's round-optimal circulant schedules.
 
+pub mod algorithm;
 pub mod error;
+pub mod plan;
 pub mod rank;
+pub mod schedule;
 pub mod transport;

@@ -1,0 +1,84 @@
+//! Plans out of plans: one read backwards, and one after another.
+
+use super::{Landing, Leg, Needs, Plan, Round};
+use crate::rank::{Place, Rank};
+
+/// A plan read backwards: who put is now put to, and what was stored is now folded.
+///
+/// A broadcast read backwards is a reduction (Träff, Section 1: the blocks travel the same tree towards
+/// the root). A rank puts a block after everything that arrived before.
+pub struct Reversed<P>(pub P);
+
+impl<P: Plan> Plan for Reversed<P> {
+    fn place(&self) -> Place {
+        self.0.place()
+    }
+
+    fn rounds(&self) -> u32 {
+        self.0.rounds()
+    }
+
+    fn blocks(&self) -> u32 {
+        self.0.blocks()
+    }
+
+    fn round(&self, i: u32) -> Round {
+        let forward = self.0.round(self.rounds() - 1 - i);
+        let needs = if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) };
+        let landing = match forward.landing {
+            Landing::Store => Landing::Fold,
+            Landing::Fold => Landing::Store,
+        };
+        Round { put: forward.arrival, arrival: forward.put, needs, landing }
+    }
+
+    fn sources(&self) -> Vec<Rank> {
+        self.0.targets()
+    }
+
+    fn targets(&self) -> Vec<Rank> {
+        self.0.sources()
+    }
+}
+
+/// One plan, and then another on the same blocks.
+pub struct Then<A, B>(pub A, pub B);
+
+impl<A: Plan, B: Plan> Plan for Then<A, B> {
+    fn place(&self) -> Place {
+        self.0.place()
+    }
+
+    fn rounds(&self) -> u32 {
+        self.0.rounds() + self.1.rounds()
+    }
+
+    fn blocks(&self) -> u32 {
+        self.0.blocks()
+    }
+
+    /// What the second plan has from the start it has from the whole of the first.
+    fn round(&self, i: u32) -> Round {
+        let first = self.0.rounds();
+        let Some(later) = i.checked_sub(first) else { return self.0.round(i) };
+        let round = self.1.round(later);
+        let needs = match round.needs {
+            Needs::Nothing => Needs::AllBefore(first),
+            Needs::Arrival(j) => Needs::Arrival(first + j),
+            Needs::AllBefore(j) => Needs::AllBefore(first + j),
+        };
+        Round { needs, ..round }
+    }
+
+    fn sources(&self) -> Vec<Rank> {
+        both(self.0.sources(), self.1.sources())
+    }
+
+    fn targets(&self) -> Vec<Rank> {
+        both(self.0.targets(), self.1.targets())
+    }
+}
+
+fn both(a: Vec<Rank>, b: Vec<Rank>) -> Vec<Rank> {
+    super::distinct(a.into_iter().chain(b).map(|peer| Leg { peer, blocks: super::Blocks::Nothing }))
+}

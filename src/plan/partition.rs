@@ -1,0 +1,87 @@
+//! How bytes are cut into blocks: the only place where a block becomes a range of bytes.
+//!
+//! All blocks have one size but the last, which takes what remains and may be shorter. That is worth
+//! having: in a circulant broadcast the root puts the last block `q = ⌈log₂ p⌉` times and every other
+//! one once, so a short last block saves the busiest link most of the `q - 1` extra blocks.
+
+use std::ops::Range;
+
+/// `bytes` cut into `blocks` blocks of `size` bytes each, the last one taking the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partition {
+    bytes: u64,
+    blocks: u32,
+    size: u64,
+}
+
+impl Partition {
+    /// Blocks as equal as whole bytes allow: of `⌈bytes / blocks⌉` bytes, but for those at the end.
+    /// Blocks beyond the last byte are empty. No blocks are taken for one.
+    pub fn even(bytes: u64, blocks: u32) -> Partition {
+        let blocks = blocks.max(1);
+        Partition { bytes, blocks, size: bytes.div_ceil(u64::from(blocks)) }
+    }
+
+    /// The last block shorter than the others: a share of `weight / 256` of an even one's size.
+    pub fn short_last(bytes: u64, blocks: u32, weight: u8) -> Partition {
+        let others = u64::from(blocks.max(1) - 1) * 256;
+        match others {
+            0 => Partition::even(bytes, blocks),
+            _ => Partition { bytes, blocks, size: (bytes * 256).div_ceil(others + u64::from(weight)) },
+        }
+    }
+
+    /// All the bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The number of blocks, at least 1.
+    pub fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// The bytes of a block; empty beyond the end.
+    pub fn range(&self, block: u32) -> Range<u64> {
+        let start = (u64::from(block) * self.size).min(self.bytes);
+        let end = if block + 1 >= self.blocks { self.bytes } else { (start + self.size).min(self.bytes) };
+        start..end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn blocks_follow_one_another_and_cover_all(bytes in 0u64..1 << 40, blocks in 1u32..5000, weight: u8) {
+            for partition in [Partition::even(bytes, blocks), Partition::short_last(bytes, blocks, weight)] {
+                let mut end = 0;
+                for block in 0..blocks {
+                    let range = partition.range(block);
+                    prop_assert_eq!(range.start, end);
+                    prop_assert!(range.end >= range.start);
+                    end = range.end;
+                }
+                prop_assert_eq!(end, bytes);
+            }
+        }
+
+        #[test]
+        fn no_block_is_larger_than_the_first(bytes in 0u64..1 << 40, blocks in 1u32..5000, weight: u8) {
+            for partition in [Partition::even(bytes, blocks), Partition::short_last(bytes, blocks, weight)] {
+                let first = partition.range(0);
+                let last = partition.range(blocks - 1);
+                prop_assert!(last.end - last.start <= first.end - first.start);
+            }
+        }
+    }
+
+    #[test]
+    fn more_blocks_than_bytes_leave_some_empty() {
+        let partition = Partition::even(3, 5);
+        assert_eq!((0..5).map(|b| partition.range(b)).collect::<Vec<_>>(), [0..1, 1..2, 2..3, 3..3, 3..3]);
+    }
+}
