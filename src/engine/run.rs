@@ -1,0 +1,351 @@
+//! One rank's run of a plan, without I/O: it gives orders and takes events.
+//!
+//! The engine pumps runs over a transport, tests deliver events in seeded random order, a simulator
+//! can deliver them in virtual time; the code is the same. A run holds O(1) state and what the
+//! transport brought out of order, however many rounds the plan has.
+//!
+//! The one decision: a put waits for the arrivals that it needs, never for a round. Of the next
+//! [`LOOKAHEAD`] rounds whatever can be put is put, lowest round first.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use crate::plan::{Leg, Needs, Plan};
+use crate::rank::Rank;
+
+/// How many rounds from the first unfinished one are looked at for a put.
+pub const LOOKAHEAD: u32 = 64;
+
+/// A put that the run orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// Its round, which is what the peer is told.
+    pub round: u32,
+    /// To whom, and which blocks.
+    pub put: Leg,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaits {
+    /// An arrival.
+    Arrival {
+        /// In which round.
+        round: u32,
+        /// From whom, and which blocks.
+        from: Leg,
+    },
+    /// That a peer is ready for a put, or that the transport takes it.
+    Target {
+        /// In which round.
+        round: u32,
+        /// To whom, and which blocks.
+        to: Leg,
+    },
+    /// That the sources of puts may be reused.
+    Sent {
+        /// How many.
+        puts: u32,
+    },
+}
+
+/// An arrival that the plan does not have, or a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unexpected {
+    /// The round that was named.
+    pub round: u32,
+}
+
+/// A plan being carried out.
+pub struct Run<P> {
+    plan: P,
+    rounds: u32,
+    orders: Orders,
+    arrivals: Arrivals,
+    /// Puts that were ordered and whose source is still needed.
+    in_flight: u32,
+}
+
+impl<P: Plan> Run<P> {
+    /// A run at its beginning.
+    pub fn new(plan: P) -> Self {
+        let mut run = Run {
+            rounds: plan.rounds(),
+            orders: Orders::default(),
+            arrivals: Arrivals::default(),
+            in_flight: 0,
+            plan,
+        };
+        run.restart();
+        run
+    }
+
+    /// Back to the beginning, once the run is done.
+    pub fn restart(&mut self) {
+        self.orders = Orders::default();
+        self.arrivals = Arrivals::default();
+        self.orders.fill(&self.plan, self.rounds);
+        self.arrivals.settle(&self.plan, self.rounds);
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &P {
+        &self.plan
+    }
+
+    /// The next put whose needs are met and whose peer `is_ready`: the same one again until it is
+    /// [ordered](Self::ordered).
+    pub fn next_put(&self, is_ready: impl Fn(Rank) -> bool) -> Option<Order> {
+        let round = self.orders.find(|needs, peer| self.arrivals.meet(needs) && is_ready(peer))?;
+        self.plan.round(round).put.map(|put| Order { round, put })
+    }
+
+    /// A put has been handed over; it is under way until it is [`sent`](Self::sent).
+    pub fn ordered(&mut self, order: Order) {
+        self.orders.mark(order.round);
+        self.orders.fill(&self.plan, self.rounds);
+        self.in_flight += 1;
+    }
+
+    /// The source of a put is free again.
+    pub fn sent(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// A round's arrival has landed.
+    pub fn arrived(&mut self, round: u32) -> Result<(), Unexpected> {
+        let expected = round < self.rounds && self.plan.round(round).arrival.is_some();
+        if !expected || !self.arrivals.insert(round) {
+            return Err(Unexpected { round });
+        }
+        self.arrivals.settle(&self.plan, self.rounds);
+        Ok(())
+    }
+
+    /// Whether all has been put and sent, and all has arrived.
+    pub fn is_done(&self) -> bool {
+        self.orders.low == self.rounds && self.arrivals.low == self.rounds && self.in_flight == 0
+    }
+
+    /// What it waits for: the earliest arrival that is missing, else the earliest put that is held up.
+    pub fn awaits(&self) -> Option<Awaits> {
+        if self.arrivals.low < self.rounds {
+            let round = self.arrivals.low;
+            return self.plan.round(round).arrival.map(|from| Awaits::Arrival { round, from });
+        }
+        if self.orders.low < self.rounds {
+            let round = self.orders.low;
+            return self.plan.round(round).put.map(|to| Awaits::Target { round, to });
+        }
+        (self.in_flight > 0).then_some(Awaits::Sent { puts: self.in_flight })
+    }
+}
+
+/// The rounds whose put is still to be ordered: a window of [`LOOKAHEAD`] rounds from the first of them.
+#[derive(Default)]
+struct Orders {
+    /// Every round before this one has been ordered, or has no put.
+    low: u32,
+    /// The first round that has not been looked at.
+    next: u32,
+    /// Bit `r % LOOKAHEAD` for each round of the window that is still to be ordered.
+    waiting: u64,
+    /// What each of them needs, and its peer, at `r % LOOKAHEAD`.
+    entries: Vec<(Needs, Rank)>,
+}
+
+impl Orders {
+    /// Looks at further rounds as far as the window reaches, and moves it past what is ordered.
+    fn fill<P: Plan>(&mut self, plan: &P, rounds: u32) {
+        loop {
+            while self.next < rounds && self.next - self.low < LOOKAHEAD {
+                if let Some(put) = plan.round(self.next).put {
+                    self.enter(self.next, plan.round(self.next).needs, put.peer);
+                }
+                self.next += 1;
+            }
+            let before = self.low;
+            while self.low < self.next && self.waiting & bit(self.low) == 0 {
+                self.low += 1;
+            }
+            if self.low == before || self.next == rounds {
+                return;
+            }
+        }
+    }
+
+    fn enter(&mut self, round: u32, needs: Needs, peer: Rank) {
+        self.entries.resize(LOOKAHEAD as usize, (Needs::Nothing, 0));
+        self.entries[(round % LOOKAHEAD) as usize] = (needs, peer);
+        self.waiting |= bit(round);
+    }
+
+    /// The lowest waiting round of which `can` holds.
+    fn find(&self, can: impl Fn(Needs, Rank) -> bool) -> Option<u32> {
+        let mut left = self.waiting.rotate_right(self.low % LOOKAHEAD);
+        while left != 0 {
+            let round = self.low + left.trailing_zeros();
+            let (needs, peer) = self.entries[(round % LOOKAHEAD) as usize];
+            if can(needs, peer) {
+                return Some(round);
+            }
+            left &= left - 1;
+        }
+        None
+    }
+
+    fn mark(&mut self, round: u32) {
+        self.waiting &= !bit(round);
+    }
+}
+
+fn bit(round: u32) -> u64 {
+    1 << (round % LOOKAHEAD)
+}
+
+/// The rounds whose arrival has landed.
+#[derive(Default)]
+struct Arrivals {
+    /// Every round before this one has landed, or has no arrival.
+    low: u32,
+    /// Bits of later rounds, from the word that `low` is in; grows with disorder only.
+    later: VecDeque<u64>,
+}
+
+impl Arrivals {
+    fn has(&self, round: u32) -> bool {
+        round < self.low || {
+            let word = (round / 64 - self.low / 64) as usize;
+            self.later.get(word).is_some_and(|bits| bits & (1 << (round % 64)) != 0)
+        }
+    }
+
+    fn meet(&self, needs: Needs) -> bool {
+        match needs {
+            Needs::Nothing => true,
+            Needs::Arrival(round) => self.has(round),
+            Needs::AllBefore(round) => self.low >= round,
+        }
+    }
+
+    /// False where it was there already.
+    fn insert(&mut self, round: u32) -> bool {
+        if self.has(round) {
+            return false;
+        }
+        let word = (round / 64 - self.low / 64) as usize;
+        if self.later.len() <= word {
+            self.later.resize(word + 1, 0);
+        }
+        self.later[word] |= 1 << (round % 64);
+        true
+    }
+
+    /// Moves `low` past all that has landed and all that never will.
+    fn settle<P: Plan>(&mut self, plan: &P, rounds: u32) {
+        while self.low < rounds && (self.has(self.low) || plan.round(self.low).arrival.is_none()) {
+            self.low += 1;
+            if self.low % 64 == 0 {
+                self.later.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{self, CATALOGUE};
+    use crate::plan::Blocks;
+    use crate::rank::Place;
+    use proptest::prelude::*;
+
+    type Runs = Vec<Run<Box<dyn Plan>>>;
+
+    fn runs(entry: &algorithm::Entry, p: u32, root: Rank, n: u32) -> Runs {
+        (0..p).map(|rank| Run::new(entry.plan(Place { rank, size: p }, root, n))).collect()
+    }
+
+    /// Delivers puts in random order, refuses some, and gives the order of events that came out.
+    fn drive(runs: &mut Runs, seed: u64) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut on_the_way = Vec::new();
+        loop {
+            let rank = random.usize(0..runs.len());
+            if random.u8(0..4) < 2 {
+                if let Some(order) = runs[rank].next_put(|_| true) {
+                    if random.u8(0..4) != 0 {
+                        runs[rank].ordered(order);
+                        on_the_way.push((rank, order));
+                    }
+                }
+            } else if !on_the_way.is_empty() {
+                let (from, order) = on_the_way.swap_remove(random.usize(0..on_the_way.len()));
+                runs[from].sent();
+                runs[order.put.peer as usize].arrived(order.round).unwrap();
+            }
+            if on_the_way.is_empty() && runs.iter().all(Run::is_done) {
+                return;
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_plan_ends_in_any_order_of_delivery(p in 1u32..40, root: u32, n in 1u32..90, seed: u64) {
+            for entry in CATALOGUE {
+                let mut runs = runs(entry, p, root % p, n);
+                for round in 0..2 {
+                    drive(&mut runs, seed ^ round);
+                    prop_assert!(runs.iter().all(|run| run.awaits().is_none()));
+                    runs.iter_mut().for_each(Run::restart);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_put_waits_for_the_arrival_that_it_forwards_and_for_no_other() {
+        let entry = algorithm::of("broadcast").next().unwrap();
+        let plan = || entry.plan(Place { rank: 3, size: 8 }, 0, 12);
+        let mut run = Run::new(plan());
+        assert_eq!(run.next_put(|_| true), None);
+        let (round, arrival) = (0..plan().rounds())
+            .rev()
+            .find_map(|i| {
+                plan().round(i).arrival.filter(|leg| forwards(&plan(), i, leg.blocks)).map(|leg| (i, leg))
+            })
+            .unwrap();
+        run.arrived(round).unwrap();
+        assert_eq!(run.next_put(|_| true).unwrap().put.blocks, arrival.blocks);
+    }
+
+    fn forwards(plan: &dyn Plan, arrival: u32, blocks: Blocks) -> bool {
+        (0..plan.rounds()).any(|i| {
+            plan.round(i).needs == Needs::Arrival(arrival)
+                && plan.round(i).put.is_some_and(|put| put.blocks == blocks)
+        })
+    }
+
+    #[test]
+    fn a_peer_that_is_not_ready_holds_up_only_its_own_puts() {
+        let entry = algorithm::of("broadcast").next().unwrap();
+        let mut root = Run::new(entry.plan(Place { rank: 0, size: 8 }, 0, 12));
+        let mut peers = Vec::new();
+        while let Some(order) = root.next_put(|peer| peer != 1) {
+            root.ordered(order);
+            peers.push(order.put.peer);
+        }
+        assert!(peers.len() > 6 && !peers.contains(&1));
+        assert!(matches!(root.awaits(), Some(Awaits::Target { to: Leg { peer: 1, .. }, .. })));
+    }
+
+    #[test]
+    fn an_arrival_that_nobody_expects_is_told() {
+        let entry = algorithm::of("broadcast").next().unwrap();
+        let mut run = Run::new(entry.plan(Place { rank: 1, size: 2 }, 0, 3));
+        assert_eq!(run.arrived(3), Err(Unexpected { round: 3 }));
+        assert_eq!(run.arrived(0), Ok(()));
+        assert_eq!(run.arrived(0), Err(Unexpected { round: 0 }));
+    }
+}
