@@ -10,6 +10,8 @@
 //!
 //! A transport knows ranks and bytes; it never knows blocks, rounds or collectives.
 
+pub mod faulty;
+pub mod loopback;
 pub mod memory;
 
 use std::os::fd::BorrowedFd;

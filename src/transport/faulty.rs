@@ -1,0 +1,85 @@
+//! Another transport, made worse: it refuses, delays, reorders and loses, all by a seed.
+//!
+//! What it may do is what the contract allows (and, for `lose`, what broken hardware does), so the
+//! layers above are tested against the worst network that they claim to work on.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use super::memory::Memory;
+use super::{Event, Limits, Posted, Put, Region, Transport};
+use crate::error::Result;
+use crate::rank::Place;
+
+/// How bad it is; each a chance in 256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Faults {
+    /// A put is refused ([`Posted::Busy`]).
+    pub refuse: u8,
+    /// An event is held back at a poll, which also lets later ones pass it.
+    pub delay: u8,
+    /// A notice never comes.
+    pub lose: u8,
+}
+
+/// A transport with faults.
+pub struct Faulty<T> {
+    inner: T,
+    faults: Faults,
+    chance: fastrand::Rng,
+    held: Vec<Event>,
+}
+
+impl<T: Transport> Faulty<T> {
+    /// Makes `inner` worse.
+    pub fn new(inner: T, faults: Faults, seed: u64) -> Self {
+        Faulty { inner, faults, chance: fastrand::Rng::with_seed(seed), held: Vec::new() }
+    }
+
+    fn happens(&mut self, chance: u8) -> bool {
+        self.chance.u8(..) < chance
+    }
+}
+
+impl<T: Transport> Transport for Faulty<T> {
+    fn place(&self) -> Place {
+        self.inner.place()
+    }
+
+    fn name(&self) -> String {
+        format!("faulty {}", self.inner.name())
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn register(&mut self, memory: Memory) -> Result<Region> {
+        self.inner.register(memory)
+    }
+
+    fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
+        if self.happens(self.faults.refuse) { Ok(Posted::Busy) } else { self.inner.put(put) }
+    }
+
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        self.inner.poll(&mut self.held)?;
+        for event in std::mem::take(&mut self.held) {
+            if self.happens(self.faults.delay) {
+                self.held.push(event);
+            } else if !(matches!(event, Event::Notice(_)) && self.happens(self.faults.lose)) {
+                events.push(event);
+            }
+        }
+        self.chance.shuffle(events);
+        Ok(())
+    }
+
+    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
+        if self.held.is_empty() { self.inner.sleep(wake, timeout) } else { Ok(()) }
+    }
+
+    fn shut_down(&mut self) {
+        self.inner.shut_down();
+    }
+}
