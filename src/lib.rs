@@ -1,9 +1,11 @@
 //! Collectives by zero-copy one-sided puts on Träff's round-optimal circulant schedules.
 
 pub mod algorithm;
+pub mod comm;
 pub mod engine;
 pub mod error;
 pub mod plan;
 pub mod rank;
 pub mod schedule;
+pub mod select;
 pub mod transport;

@@ -1,1 +1,413 @@
+//! Carries out plans over a transport: the only loop there is.
+//!
+//! Every collective, in every tense, is an [`operation::Operation`] that is pumped here: events come
+//! from the transport, go to the operation that they concern, and orders go back. The engine never
+//! names a concrete transport, and never an algorithm.
+//!
+//! An error is for good: whoever finds one shuts its transport down and tells all other ranks, and
+//! every later call gives that error again. So nobody waits for what will never come, and no peer
+//! writes into memory that an erring call has given back.
+#![forbid(unsafe_code)]
+
+pub mod call;
+pub mod notice;
+pub mod operation;
+pub mod patience;
 pub mod run;
+pub mod slots;
+pub mod tokens;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::plan::partition::Partition;
+use crate::rank::Place;
+use crate::transport::memory::Memory;
+use crate::transport::{Event, Region, Transport};
+use call::{Call, Header, Kind, Signature};
+use notice::Notice;
+use operation::{Io, Kept, Operation, Path, Pumped};
+use patience::Patience;
+use slots::{Landed, Slots};
+use tokens::{Tokens, Use};
+
+/// The longest sleep, in case that a transport misses to wake us.
+const NAP: Duration = Duration::from_millis(100);
+/// The sleep while a transport is busy: nothing wakes us when it no longer is.
+const SHORT_NAP: Duration = Duration::from_micros(200);
+/// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are.
+const KEPT: usize = 64;
+/// Calls whose signature is remembered, to name both calls where ranks disagree.
+const REMEMBERED: usize = 256;
+
+/// What is to be done by all ranks of a communicator.
+pub struct Task {
+    /// Which communicator.
+    pub communicator: u16,
+    /// What all ranks must agree on.
+    pub signature: Signature,
+    /// This rank's part.
+    pub plan: Box<dyn Plan>,
+    /// Where blocks lie.
+    pub partition: Partition,
+    /// The memory, and whether its blocks travel in slots.
+    pub source: Source,
+}
+
+/// The memory that a task moves.
+pub enum Source {
+    /// Small: copied through slots.
+    Small(Memory),
+    /// Large: registered already.
+    Registered(Region),
+    /// Large: to be registered for this call.
+    Unregistered(Memory),
+}
+
+/// An operation's name, for the one who started it.
+pub type Handle = usize;
+
+/// Carries out the operations of one rank.
+pub struct Engine {
+    io: Io,
+    operations: Vec<Option<Entry>>,
+    calls: HashMap<u16, Calls>,
+    waiting: Vec<Waiting>,
+    events: Vec<Event>,
+    patience: Patience,
+    held_up: bool,
+    broken: Option<Error>,
+}
+
+struct Entry {
+    operation: Operation,
+    /// Nobody asks for it any more: it goes when it is done.
+    forgotten: bool,
+    /// Something has happened that may let it put.
+    stirred: bool,
+}
+
+/// The calls made on a communicator.
+#[derive(Default)]
+struct Calls {
+    last: u32,
+    recent: VecDeque<Call>,
+}
+
+/// A message for a call that has not begun here.
+struct Waiting {
+    neighbour: usize,
+    header: Header,
+    round: u32,
+    kept: Kept,
+}
+
+impl Engine {
+    /// An engine over a transport whose peers are connected, with slots that are connected too.
+    pub fn new(transport: Box<dyn Transport>, slots: Slots, crowded: bool) -> Self {
+        let tokens = Tokens::new(transport.limits().in_flight);
+        Engine {
+            io: Io { transport, slots, tokens },
+            operations: Vec::new(),
+            calls: HashMap::new(),
+            waiting: Vec::new(),
+            events: Vec::new(),
+            patience: Patience::new(crowded),
+            held_up: false,
+            broken: None,
+        }
+    }
+
+    /// Who and how many we are.
+    pub fn place(&self) -> Place {
+        self.io.transport.place()
+    }
+
+    /// The transport's name.
+    pub fn transport(&self) -> String {
+        self.io.transport.name()
+    }
+
+    /// Registers memory for many calls.
+    pub fn register(&mut self, memory: Memory) -> Result<Region> {
+        self.check()?;
+        self.io.transport.register(memory)
+    }
+
+    /// Makes a task ready to be [started](Self::start), many times. Nothing is sent yet.
+    pub fn prepare(&mut self, task: Task) -> Result<Handle> {
+        self.check()?;
+        let handle = self.vacancy()?;
+        let path = match task.source {
+            Source::Small(memory) => Path::Slots(memory),
+            Source::Registered(region) => Path::Direct(region),
+            Source::Unregistered(memory) => Path::Direct(self.io.transport.register(memory)?),
+        };
+        let call = self.calls.entry(task.communicator).or_default().next(task.communicator, task.signature);
+        let operation = Operation::new(call, handle as u16, task.plan, task.partition, path, &self.io.slots);
+        self.operations[handle] = Some(Entry { operation, forgotten: false, stirred: false });
+        Ok(handle)
+    }
+
+    /// Starts an operation that is at rest; one that runs is an error.
+    pub fn start(&mut self, handle: Handle) -> Result<()> {
+        self.check()?;
+        if !self.is_done(handle) {
+            return Err(Error::argument("start", "it is still running", "wait for it first"));
+        }
+        let Some(call) = self.stir(handle, |operation| {
+            operation.start();
+            operation.call()
+        }) else {
+            return Ok(());
+        };
+        self.deliver_waiting(call).and_then(|()| self.pump()).map_err(|error| self.fail(error))
+    }
+
+    /// Makes progress, and says whether an operation is done.
+    pub fn test(&mut self, handle: Handle) -> Result<bool> {
+        self.check()?;
+        self.progress().map_err(|error| self.fail(error))?;
+        Ok(self.is_done(handle))
+    }
+
+    /// Waits until an operation is done.
+    pub fn wait(&mut self, handle: Handle) -> Result<()> {
+        self.check()?;
+        let waited = self.wait_or_err(handle);
+        waited.map_err(|error| self.fail(error))
+    }
+
+    /// The operation is of no interest to its caller any more. Where it is under way it goes on, and
+    /// keeps its memory until it is done.
+    pub fn forget(&mut self, handle: Handle) {
+        if let Some(Some(entry)) = self.operations.get_mut(handle) {
+            entry.forgotten = true;
+        }
+        self.sweep();
+    }
+
+    /// Ends all traffic: no memory is read or written after this. Every later call gives `error`.
+    pub fn shut_down(&mut self, error: Error) {
+        self.io.transport.shut_down();
+        self.operations.clear();
+        self.waiting.clear();
+        self.broken.get_or_insert(error);
+    }
+
+    /// The error that broke it, if any.
+    pub fn check(&self) -> Result<()> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.shut_down(error.clone());
+        error
+    }
+
+    fn vacancy(&mut self) -> Result<Handle> {
+        if let Some(free) = self.operations.iter().position(Option::is_none) {
+            return Ok(free);
+        }
+        if self.operations.len() == notice::MAX_OPERATIONS {
+            let what = format!("{} operations are under way or prepared", notice::MAX_OPERATIONS);
+            return Err(Error::argument("start", what, "wait for some, or drop some that are prepared"));
+        }
+        self.operations.push(None);
+        Ok(self.operations.len() - 1)
+    }
+
+    fn is_done(&self, handle: Handle) -> bool {
+        !matches!(self.operations.get(handle), Some(Some(entry)) if !entry.operation.is_done())
+    }
+
+    fn wait_or_err(&mut self, handle: Handle) -> Result<()> {
+        while !self.is_done(handle) {
+            if self.progress()? {
+                self.patience.rewarded();
+            } else if self.patience.is_over() {
+                let nap = if self.held_up { SHORT_NAP } else { NAP };
+                self.io.transport.sleep(None, nap)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the transport's events and pumps what they stir; whether anything happened.
+    fn progress(&mut self) -> Result<bool> {
+        let mut events = std::mem::take(&mut self.events);
+        self.io.transport.poll(&mut events)?;
+        let happened = !events.is_empty();
+        for event in events.drain(..) {
+            self.handle(event)?;
+        }
+        self.events = events;
+        if happened || self.held_up {
+            self.pump()?;
+        }
+        Ok(happened)
+    }
+
+    fn pump(&mut self) -> Result<()> {
+        self.held_up = false;
+        for entry in self.operations.iter_mut().flatten().filter(|entry| entry.stirred) {
+            entry.stirred = entry.operation.pump(&mut self.io)? == Pumped::HeldUp;
+            self.held_up |= entry.stirred;
+        }
+        self.io.slots.pay(&mut *self.io.transport, &mut self.io.tokens)?;
+        self.sweep();
+        Ok(())
+    }
+
+    /// Lets go of what is done and forgotten.
+    fn sweep(&mut self) {
+        for place in &mut self.operations {
+            if place.as_ref().is_some_and(|entry| entry.forgotten && entry.operation.is_done()) {
+                *place = None;
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Sent(token) => match self.io.tokens.give_back(token) {
+                Use::Slot => Ok(()),
+                Use::Block(handle) => {
+                    self.stir(handle, Operation::sent);
+                    Ok(())
+                }
+            },
+            Event::Notice(bits) => match Notice::decode(bits) {
+                Some(Notice::Slot { neighbour, slot, round }) if self.io.slots.has(neighbour) => {
+                    self.message(Landed { neighbour: neighbour.into(), slot: slot.into() }, round)
+                }
+                Some(Notice::Credit { neighbour, slots }) if self.io.slots.has(neighbour) => {
+                    self.io.slots.credit(neighbour, slots);
+                    self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
+                    Ok(())
+                }
+                Some(Notice::Block { operation, round }) => self.block(operation.into(), round),
+                _ => Err(nonsense(format!("a notice {bits:#010x}"))),
+            },
+        }
+    }
+
+    fn stir<R>(&mut self, handle: Handle, act: impl FnOnce(&mut Operation) -> R) -> Option<R> {
+        let entry = self.operations.get_mut(handle)?.as_mut()?;
+        entry.stirred = true;
+        Some(act(&mut entry.operation))
+    }
+
+    fn block(&mut self, handle: Handle, round: u32) -> Result<()> {
+        match self.stir(handle, |operation| operation.arrived(round)) {
+            Some(Ok(())) => Ok(()),
+            _ => Err(nonsense(format!("a block of operation {handle}, round {round}, which is not awaited"))),
+        }
+    }
+
+    /// A message has landed in a slot: it is taken by its operation, or waits for it.
+    fn message(&mut self, landed: Landed, round: u32) -> Result<()> {
+        let header = self.io.slots.header(landed)?;
+        let waiting = Waiting { neighbour: landed.neighbour, header, round, kept: Kept::InSlot(landed) };
+        if let Some(waiting) = self.take(waiting)? {
+            self.keep(waiting, landed);
+        }
+        Ok(())
+    }
+
+    /// Gives a message to its operation; gives it back where the operation is still to begin.
+    fn take(&mut self, message: Waiting) -> Result<Option<Waiting>> {
+        let call = message.header.call;
+        let found = self.operations.iter_mut().flatten().find(|entry| {
+            let own = entry.operation.call();
+            (own.communicator, own.number) == (call.communicator, call.number)
+        });
+        let Some(entry) = found else {
+            let calls = self.calls.entry(call.communicator).or_default();
+            return if call.number > calls.last {
+                Ok(Some(message))
+            } else {
+                Err(self.disagreement(message.neighbour, call))
+            };
+        };
+        if entry.operation.call() != call {
+            return Err(self.disagreement(message.neighbour, call));
+        }
+        if message.header.kind == Kind::Data {
+            if !entry.operation.wants(&message.header) {
+                return Ok(Some(message));
+            }
+            let Some((memory, range)) = entry.operation.place_of(message.round) else {
+                return Err(nonsense(format!("data of {} for round {}", call.signature, message.round)));
+            };
+            match &message.kept {
+                Kept::InSlot(landed) => self.io.slots.copy_payload(*landed, memory, range),
+                Kept::Copied(bytes) => memory.write(range.start, &bytes[..range.len()]),
+            }
+            let unexpected = |_| nonsense(format!("round {} of {} twice", message.round, call.signature));
+            entry.operation.arrived(message.round).map_err(unexpected)?;
+        } else {
+            entry.operation.ready(message.neighbour, &message.header);
+        }
+        entry.stirred = true;
+        if let Kept::InSlot(landed) = message.kept {
+            self.io.slots.release(landed);
+        }
+        Ok(None)
+    }
+
+    /// A message that waits is copied out of its slot, so that it does not hold up those behind it;
+    /// beyond a bound it stays, and its sender runs out of slots.
+    fn keep(&mut self, mut waiting: Waiting, landed: Landed) {
+        let kept = self.waiting.iter().filter(|other| other.neighbour == waiting.neighbour).count();
+        if kept < KEPT {
+            waiting.kept = Kept::Copied(self.io.slots.payload(landed));
+            self.io.slots.release(landed);
+        }
+        self.waiting.push(waiting);
+    }
+
+    fn deliver_waiting(&mut self, call: Call) -> Result<()> {
+        for message in std::mem::take(&mut self.waiting) {
+            let own = message.header.call;
+            let same = (own.communicator, own.number) == (call.communicator, call.number);
+            let left = if same { self.take(message)? } else { Some(message) };
+            self.waiting.extend(left);
+        }
+        Ok(())
+    }
+
+    fn disagreement(&self, neighbour: usize, theirs: Call) -> Error {
+        let calls = self.calls.get(&theirs.communicator);
+        let mine = calls.and_then(|calls| calls.recent.iter().find(|call| call.number == theirs.number));
+        Error::Disagreement {
+            number: theirs.number.into(),
+            mine_rank: self.place().rank,
+            mine: match mine {
+                Some(call) if *call == theirs => format!("{}, which is over here", call.signature),
+                Some(call) => call.signature.to_string(),
+                None => "a call long past".to_owned(),
+            },
+            peer: self.io.slots.rank_of(neighbour),
+            theirs: theirs.signature.to_string(),
+        }
+    }
+}
+
+impl Calls {
+    fn next(&mut self, communicator: u16, signature: Signature) -> Call {
+        self.last += 1;
+        let call = Call { communicator, number: self.last, signature };
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(call);
+        call
+    }
+}
+
+fn nonsense(what: String) -> Error {
+    Error::transport("notice", format!("a peer sent {what}"), "are all ranks of one version and one job?")
+}

@@ -1,0 +1,203 @@
+//! The whole stack over the loopback transport, all ranks in one thread (seeded, so that a failure can
+//! be repeated) or each in a thread of its own.
+
+use super::*;
+use crate::transport::faulty::{Faults, Faulty};
+
+fn faulty(p: u32, seed: u64, faults: Faults) -> Vec<Communicator> {
+    let ends = Loopback::world(p, seed).unwrap();
+    let worse = |(rank, end)| Box::new(Faulty::new(end, faults, seed ^ rank)) as Box<dyn Transport>;
+    Communicator::of_transports((0..).zip(ends).map(worse).collect()).unwrap()
+}
+
+/// What element `i` of rank `r`'s vector is.
+fn value(i: usize, r: Rank) -> u8 {
+    (i.wrapping_mul(31) ^ (i >> 8) ^ (r as usize * 97)) as u8
+}
+
+/// Polls requests in seeded order until all are done; the windows in rank order.
+fn finish(mut requests: Vec<Request<u8>>, seed: u64) -> Vec<Window<u8>> {
+    let mut order = fastrand::Rng::with_seed(seed);
+    let mut done = vec![false; requests.len()];
+    while done.contains(&false) {
+        let rank = order.usize(0..requests.len());
+        done[rank] = requests[rank].test().unwrap();
+    }
+    requests.into_iter().map(|request| request.wait().unwrap()).collect()
+}
+
+fn broadcast_all(comms: &[Communicator], bytes: usize, how: Broadcast, seed: u64) {
+    let window = |comm: &Communicator| {
+        let mut window = comm.window::<u8>(bytes).unwrap();
+        if comm.rank() == how.root {
+            window.iter_mut().enumerate().for_each(|(i, byte)| *byte = value(i, how.root));
+        }
+        comm.start_broadcast(window, how).unwrap()
+    };
+    for (rank, window) in finish(comms.iter().map(window).collect(), seed).iter().enumerate() {
+        let wrong = window.iter().enumerate().find(|&(i, &byte)| byte != value(i, how.root));
+        assert_eq!(wrong, None, "rank {rank} of {}, {bytes} bytes, {how:?}, seed {seed}", comms.len());
+    }
+}
+
+#[test]
+fn every_root_reaches_every_rank_whatever_the_order_of_arrival() {
+    for p in [1, 2, 3, 4, 5, 8] {
+        let comms = Communicator::loopback(p, 7).unwrap();
+        for root in 0..p {
+            for bytes in [0, 1, 1000, 8144, 8145, 100_000] {
+                for blocks in [1, 2, 5, 64] {
+                    broadcast_all(&comms, bytes, Broadcast::from(root).blocks(blocks), u64::from(root));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_ranks_and_many_blocks_through_a_bad_network() {
+    for (p, seed) in [(13, 1), (17, 2), (33, 3), (65, 4)] {
+        let comms = faulty(p, seed, Faults { refuse: 60, delay: 100, lose: 0 });
+        broadcast_all(&comms, 200_000, Broadcast::from(p / 3).blocks(300), seed);
+        broadcast_all(&comms, 5, Broadcast::from(p - 1), seed);
+        broadcast_all(&comms, 50_000, Broadcast::from(0), seed);
+    }
+}
+
+#[test]
+fn started_calls_overlap_and_end_in_any_order() {
+    let comms = Communicator::loopback(5, 11).unwrap();
+    let start = |comm: &Communicator, root: Rank| {
+        let mut window = comm.window::<u8>(20_000 + root as usize).unwrap();
+        window.fill(if comm.rank() == root { root as u8 + 1 } else { 0 });
+        comm.start_broadcast(window, Broadcast::from(root).blocks(9)).unwrap()
+    };
+    let mut requests: Vec<Vec<_>> =
+        comms.iter().map(|comm| (0..5).map(|root| start(comm, root)).collect()).collect();
+    let mut left = 25;
+    while left > 0 {
+        left = requests.iter_mut().flatten().map(|request| usize::from(!request.test().unwrap())).sum();
+    }
+    for of_rank in requests {
+        for (root, request) in of_rank.into_iter().enumerate().rev() {
+            assert!(request.wait().unwrap().iter().all(|&byte| byte == root as u8 + 1));
+        }
+    }
+}
+
+#[test]
+fn a_request_may_be_forgotten() {
+    let comms = Communicator::loopback(3, 5).unwrap();
+    for comm in &comms {
+        let window = comm.window::<u32>(30_000).unwrap();
+        drop(comm.start_broadcast(window, 1).unwrap());
+        let window = comm.window::<u32>(30_000).unwrap();
+        std::mem::forget(comm.start_broadcast(window, 2).unwrap());
+    }
+    broadcast_all(&comms, 100_000, Broadcast::from(0), 5);
+}
+
+#[test]
+fn a_rank_may_run_ahead_by_many_small_calls() {
+    let comms = Communicator::loopback(2, 3).unwrap();
+    let ahead = 500;
+    std::thread::scope(|threads| {
+        threads.spawn(|| (0..ahead).for_each(|i| comms[0].broadcast(&mut [i], 0).unwrap()));
+        threads.spawn(|| {
+            for i in 0..ahead {
+                let mut got = [0];
+                comms[1].broadcast(&mut got, 0).unwrap();
+                assert_eq!(got, [i]);
+            }
+        });
+    });
+}
+
+#[test]
+fn prepared_calls_are_started_many_times() {
+    for bytes in [10, 60_000] {
+        on_threads(Communicator::loopback(7, 9).unwrap(), |comm| {
+            let window = comm.window::<u8>(bytes).unwrap();
+            let mut prepared = comm.prepare_broadcast(window, Broadcast::from(4).blocks(6)).unwrap();
+            for round in 0..50u8 {
+                if comm.rank() == 4 {
+                    prepared.window().unwrap().fill(round);
+                }
+                prepared.run().unwrap();
+                assert!(prepared.window().unwrap().iter().all(|&byte| byte == round));
+            }
+            drop(prepared.start().unwrap());
+            assert!(prepared.into_window().unwrap().iter().all(|&byte| byte == 49));
+        });
+    }
+}
+
+fn on_threads<R: Send>(comms: Vec<Communicator>, act: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|threads| {
+        let started: Vec<_> = comms.into_iter().map(|comm| threads.spawn(|| act(comm))).collect();
+        started.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn nobody_leaves_a_barrier_before_all_have_come() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    for p in [1, 2, 3, 8, 33] {
+        let came = AtomicUsize::new(0);
+        on_threads(Communicator::loopback(p, 1).unwrap(), |comm| {
+            for round in 1..=20 {
+                came.fetch_add(1, Ordering::SeqCst);
+                comm.barrier().unwrap();
+                assert!(came.load(Ordering::SeqCst) >= round * p as usize);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_root_out_of_range_is_named_and_nothing_is_broken() {
+    let comm = &Communicator::loopback(1, 0).unwrap()[0];
+    let error = comm.broadcast(&mut [1u8], 1).unwrap_err().to_string();
+    assert_eq!(error, "broadcast: root 1 of a communicator of 1 ranks; take a root from 0 to 0");
+    comm.broadcast(&mut [1u8], 0).unwrap();
+}
+
+#[test]
+fn a_window_too_small_is_named() {
+    let comm = &Communicator::loopback(1, 0).unwrap()[0];
+    let mut window = comm.window::<u64>(10).unwrap();
+    let error = comm.broadcast_window(&mut window, Broadcast::from(0).elements(11)).unwrap_err().to_string();
+    assert!(error.contains("11 elements of a window of 10"), "{error}");
+}
+
+/// The first error when each of `p` ranks starts the call that `how` gives it.
+fn disagreement(p: u32, bytes: impl Fn(Rank) -> usize, how: impl Fn(Rank) -> Broadcast) -> String {
+    let comms = Communicator::loopback(p, 3).unwrap();
+    let start = |comm: &Communicator| {
+        let window = comm.window::<u8>(bytes(comm.rank())).unwrap();
+        comm.start_broadcast(window, how(comm.rank()))
+    };
+    let started: Result<Vec<_>> = comms.iter().map(start).collect();
+    let mut requests = match started {
+        Ok(requests) => requests,
+        Err(error) => return error.to_string(),
+    };
+    loop {
+        for request in &mut requests {
+            if let Err(error) = request.test() {
+                return error.to_string();
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_that_disagree_get_an_error_that_names_both_calls() {
+    let roots = disagreement(2, |_| 16, Broadcast::from);
+    assert!(roots.contains("broadcast(root 0, 16 bytes in 1 block)"), "{roots}");
+    assert!(roots.contains("broadcast(root 1, 16 bytes in 1 block)"), "{roots}");
+    let large = disagreement(5, |rank| 100_000 + usize::from(rank == 3), |_| Broadcast::from(0).blocks(4));
+    assert!(large.contains("100000 bytes") && large.contains("100001 bytes"), "{large}");
+    let small_and_large = disagreement(3, |rank| if rank == 0 { 10 } else { 90_000 }, |_| Broadcast::from(0));
+    assert!(small_and_large.contains("(root 0, 10 bytes") && small_and_large.contains("90000 bytes"));
+}

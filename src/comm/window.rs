@@ -1,0 +1,80 @@
+//! Windows: memory that is registered once and moved by many calls, block by block.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use bytemuck::Pod;
+
+use super::world::World;
+use crate::error::{Error, Result};
+use crate::transport::Region;
+use crate::transport::memory::Memory;
+
+/// `len` elements in memory that peers can put into, zeroed at first; it reads and writes as a slice.
+///
+/// Calls that run in the background take a window over and give it back when they are done, so that
+/// nobody looks at it meanwhile.
+pub struct Window<T: Pod> {
+    memory: Memory,
+    /// `None` only while it is dropped.
+    region: Option<Region>,
+    len: usize,
+    world: Arc<World>,
+    elements: PhantomData<T>,
+}
+
+impl<T: Pod> Window<T> {
+    pub(super) fn new(world: Arc<World>, len: usize) -> Result<Self> {
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
+            Error::argument("window", format!("{len} elements of {} bytes", size_of::<T>()), "ask for less")
+        })?;
+        let memory = Memory::zeroed(bytes)?;
+        let region = Some(world.engine().register(memory.clone())?);
+        Ok(Window { memory, region, len, world, elements: PhantomData })
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        self.memory.clone()
+    }
+
+    pub(super) fn region(&self) -> Option<Region> {
+        self.region.clone()
+    }
+}
+
+impl<T: Pod> Drop for Window<T> {
+    /// The registration ends under the engine's lock: a transport serves one thread at a time.
+    fn drop(&mut self) {
+        let engine = self.world.engine();
+        self.region = None;
+        drop(engine);
+    }
+}
+
+impl<T: Pod> Deref for Window<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        let start = self.memory.address().cast::<T>();
+        // SAFETY: - `memory` holds `len` elements from `start` on (new) as long as `self` lives
+        //         - pages are aligned for every Pod type; for no bytes the address is made to be
+        //         - every bit pattern is a value (Pod), and the pages are zeroed at first
+        //         - nobody writes meanwhile: a peer puts only into what a running call has offered,
+        //           and a call has the window by value or borrows it mutably
+        unsafe { std::slice::from_raw_parts(aligned(start.as_ptr(), self.len), self.len) }
+    }
+}
+
+impl<T: Pod> DerefMut for Window<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        let start = self.memory.address().cast::<T>();
+        // SAFETY: as in `deref`; and `&mut self` is the only borrow
+        unsafe { std::slice::from_raw_parts_mut(aligned(start.as_ptr(), self.len), self.len) }
+    }
+}
+
+/// An empty window has no pages, and an empty slice needs an aligned address all the same.
+fn aligned<T>(start: *mut T, len: usize) -> *mut T {
+    if len == 0 || size_of::<T>() == 0 { std::ptr::NonNull::dangling().as_ptr() } else { start }
+}

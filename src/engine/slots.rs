@@ -1,0 +1,212 @@
+//! Slots: registered places for small messages, so that these need no handshake and no registration.
+//!
+//! Every rank has for each neighbour on the circulant graph [`SLOTS`] slots in its inbox, which that
+//! neighbour puts into, and as many in its outbox, which it puts from. A slot is the sender's again
+//! when the receiver gives it back (a credit). So no queue grows, and what a rank holds is
+//! `2 · neighbours · SLOTS · SLOT` bytes, with at most `2 ⌈log₂ p⌉` neighbours, whatever is sent.
+#![forbid(unsafe_code)]
+
+use std::ops::Range;
+
+use super::call::{HEADER, Header};
+use super::notice::Notice;
+use super::tokens::{Tokens, Use};
+use crate::error::{Error, Result};
+use crate::rank::Rank;
+use crate::transport::memory::Memory;
+use crate::transport::{Posted, Put, Region, RemoteKey, Transport};
+
+/// Slots that a rank has for each neighbour, each way.
+pub const SLOTS: usize = 8;
+/// Bytes of a slot.
+pub const SLOT: usize = 8192;
+/// The most bytes of data in a slot.
+pub const PAYLOAD: usize = SLOT - HEADER;
+
+/// A message that has landed in a slot and has not been given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Landed {
+    /// Who sent it.
+    pub neighbour: usize,
+    /// Where it lies.
+    pub slot: usize,
+}
+
+/// All slots of a rank.
+pub struct Slots {
+    neighbours: Vec<Neighbour>,
+    inbox: Region,
+    outbox: Region,
+}
+
+struct Neighbour {
+    rank: Rank,
+    /// What we are called there.
+    index_there: u8,
+    inbox_there: RemoteKey,
+    /// Slots there that we may put into, a bit each.
+    free: u8,
+    /// Slots here that are to be given back.
+    owed: u8,
+}
+
+impl Slots {
+    /// Slots for `neighbours` (sorted). [`connect`](Self::connect) comes next.
+    pub fn new(transport: &mut dyn Transport, neighbours: &[Rank]) -> Result<Slots> {
+        let mut region = || transport.register(Memory::zeroed(neighbours.len().max(1) * SLOTS * SLOT)?);
+        let neighbour = |&rank| Neighbour {
+            rank,
+            index_there: 0,
+            inbox_there: RemoteKey::default(),
+            free: u8::MAX,
+            owed: 0,
+        };
+        Ok(Slots {
+            neighbours: neighbours.iter().map(neighbour).collect(),
+            inbox: region()?,
+            outbox: region()?,
+        })
+    }
+
+    /// What neighbours must know of this rank's inbox.
+    pub fn inbox(&self) -> RemoteKey {
+        self.inbox.remote
+    }
+
+    /// Learns of each neighbour, by rank, its inbox and what this rank is called there.
+    pub fn connect(&mut self, of: impl Fn(Rank) -> (RemoteKey, u8)) {
+        for neighbour in &mut self.neighbours {
+            (neighbour.inbox_there, neighbour.index_there) = of(neighbour.rank);
+        }
+    }
+
+    /// The number of a neighbour.
+    pub fn index_of(&self, rank: Rank) -> Option<usize> {
+        self.neighbours.binary_search_by_key(&rank, |n| n.rank).ok()
+    }
+
+    /// The rank of a neighbour.
+    pub fn rank_of(&self, neighbour: usize) -> Rank {
+        self.neighbours[neighbour].rank
+    }
+
+    /// Whether a neighbour has a slot for us.
+    pub fn may_send(&self, neighbour: usize) -> bool {
+        self.neighbours[neighbour].free != 0
+    }
+
+    /// Puts a message into a neighbour's slot; false where there is no slot, or the transport is busy.
+    pub fn send(
+        &mut self,
+        transport: &mut dyn Transport,
+        tokens: &mut Tokens,
+        to: usize,
+        header: &Header,
+        payload: Option<(&Memory, Range<usize>)>,
+        round: u32,
+    ) -> Result<bool> {
+        let neighbour = &self.neighbours[to];
+        let slot = neighbour.free.trailing_zeros() as usize;
+        if slot == SLOTS {
+            return Ok(false);
+        }
+        let Some(token) = tokens.take(Use::Slot) else { return Ok(false) };
+        let offset = place(to, slot);
+        let len = HEADER + payload.as_ref().map_or(0, |(_, range)| range.len());
+        self.outbox.memory.write(offset, &header.encode());
+        if let Some((memory, range)) = payload {
+            self.outbox.memory.copy(offset + HEADER, memory, range.start, range.len());
+        }
+        let posted = transport.put(&Put {
+            peer: neighbour.rank,
+            from: &self.outbox,
+            offset,
+            len,
+            to: neighbour.inbox_there,
+            to_offset: place(neighbour.index_there.into(), slot) as u64,
+            notice: Notice::Slot { neighbour: neighbour.index_there, slot: slot as u8, round }.encode(),
+            token,
+        })?;
+        if posted != Posted::Pending {
+            tokens.give_back(token);
+        }
+        if posted != Posted::Busy {
+            self.neighbours[to].free &= !(1 << slot);
+        }
+        Ok(posted != Posted::Busy)
+    }
+
+    /// The head of a message.
+    pub fn header(&self, landed: Landed) -> Result<Header> {
+        let mut bytes = [0; HEADER];
+        self.inbox.memory.read(place(landed.neighbour, landed.slot), &mut bytes);
+        Header::decode(&bytes).ok_or_else(|| {
+            let peer = self.rank_of(landed.neighbour);
+            Error::transport(
+                "slot",
+                format!("rank {peer} sent a message that makes no sense"),
+                "is it the same version?",
+            )
+        })
+    }
+
+    /// Copies the first bytes of a message's data to their place.
+    pub fn copy_payload(&self, landed: Landed, to: &Memory, range: Range<usize>) {
+        to.copy(range.start, &self.inbox.memory, place(landed.neighbour, landed.slot) + HEADER, range.len());
+    }
+
+    /// All of a message's slot but its head, copied out.
+    pub fn payload(&self, landed: Landed) -> Vec<u8> {
+        let mut bytes = vec![0; PAYLOAD];
+        self.inbox.memory.read(place(landed.neighbour, landed.slot) + HEADER, &mut bytes);
+        bytes
+    }
+
+    /// Whether a notice names slots and neighbours that there are.
+    pub fn has(&self, neighbour: u8) -> bool {
+        usize::from(neighbour) < self.neighbours.len()
+    }
+
+    /// A message has been taken: its slot can go back.
+    pub fn release(&mut self, landed: Landed) {
+        self.neighbours[landed.neighbour].owed |= 1 << landed.slot;
+    }
+
+    /// A neighbour has given slots back.
+    pub fn credit(&mut self, neighbour: u8, slots: u8) {
+        self.neighbours[usize::from(neighbour)].free |= slots;
+    }
+
+    /// Gives slots back to those to whom half of theirs is owed: one notice for several slots, and
+    /// never so late that a neighbour runs out.
+    pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<()> {
+        for neighbour in &mut self.neighbours {
+            if (neighbour.owed.count_ones() as usize) < SLOTS / 2 {
+                continue;
+            }
+            let Some(token) = tokens.take(Use::Slot) else { return Ok(()) };
+            let posted = transport.put(&Put {
+                peer: neighbour.rank,
+                from: &self.outbox,
+                offset: 0,
+                len: 0,
+                to: neighbour.inbox_there,
+                to_offset: 0,
+                notice: Notice::Credit { neighbour: neighbour.index_there, slots: neighbour.owed }.encode(),
+                token,
+            })?;
+            if posted != Posted::Pending {
+                tokens.give_back(token);
+            }
+            if posted != Posted::Busy {
+                neighbour.owed = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where a slot lies in an inbox or outbox.
+fn place(neighbour: usize, slot: usize) -> usize {
+    (neighbour * SLOTS + slot) * SLOT
+}

@@ -1,0 +1,81 @@
+//! Which path and how many blocks: from the call's signature and from what was measured, so that all
+//! ranks choose alike.
+#![forbid(unsafe_code)]
+
+use crate::engine::notice::MAX_ROUNDS;
+use crate::engine::slots::PAYLOAD;
+use crate::plan::partition::Partition;
+
+/// What a put costs between two ranks of this job; the same numbers on every rank.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Costs {
+    /// Seconds that each round adds, whatever it carries.
+    pub round: f64,
+    /// Seconds a byte.
+    pub byte: f64,
+}
+
+impl Default for Costs {
+    /// A fast network's: 2 µs a round, 10 GB/s.
+    fn default() -> Self {
+        Costs { round: 2e-6, byte: 1e-10 }
+    }
+}
+
+/// The most bytes of a message that travels in slots.
+pub const SMALL: u64 = PAYLOAD as u64;
+
+/// The last block's size, in 256ths of the others' (see [`Partition::short_last`]).
+const LAST: u8 = 128;
+
+/// A share of the message and of the bytes beside it that a block may not fall below: smaller blocks
+/// cost more in packet headers and system calls than they gain.
+const SMALLEST: u64 = 1024;
+
+/// How a broadcast is cut.
+///
+/// `m` bytes in `n` blocks take `(n - 1 + q) (a + b m / n)`, which is least for
+/// `n = √((q - 1) m b / a)` (Träff, Section 4 finds the same form by experiment).
+pub fn broadcast(bytes: u64, p: u32, costs: &Costs, by_hand: Option<u32>) -> Partition {
+    let blocks = by_hand.unwrap_or_else(|| broadcast_blocks(bytes, p, costs));
+    if blocks == 1 { Partition::even(bytes, 1) } else { Partition::short_last(bytes, blocks, LAST) }
+}
+
+fn broadcast_blocks(bytes: u64, p: u32, costs: &Costs) -> u32 {
+    let q = p.max(1).next_power_of_two().trailing_zeros();
+    if bytes <= SMALL || q < 2 {
+        return 1;
+    }
+    let best = (f64::from(q - 1) * bytes as f64 * costs.byte / costs.round).sqrt();
+    let most = (bytes / SMALLEST).clamp(1, u64::from(MAX_ROUNDS / 2)) as f64;
+    best.round().clamp(1.0, most) as u32
+}
+
+/// Whether a message travels in slots: where all of its blocks fit, and none is large.
+pub fn is_small(partition: &Partition) -> bool {
+    partition.bytes() <= SMALL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_grow_with_the_root_of_the_size() {
+        let costs = Costs { round: 1e-5, byte: 1e-9 };
+        assert_eq!(broadcast_blocks(4096, 16, &costs), 1);
+        let (one, four) = (broadcast_blocks(1 << 24, 16, &costs), broadcast_blocks(1 << 26, 16, &costs));
+        assert!(one > 10 && four.abs_diff(2 * one) <= 1, "{one} {four}");
+    }
+
+    #[test]
+    fn two_ranks_need_one_block() {
+        assert_eq!(broadcast_blocks(1 << 30, 2, &Costs::default()), 1);
+        assert_eq!(broadcast_blocks(1 << 30, 1, &Costs::default()), 1);
+    }
+
+    #[test]
+    fn a_number_by_hand_is_taken_even_beyond_the_bytes() {
+        assert_eq!(broadcast(3, 5, &Costs::default(), Some(700)).blocks(), 700);
+    }
+}
