@@ -7,22 +7,17 @@ use std::ffi::{c_int, c_void};
 
 use crate::bindings::*;
 
-/// Whether a table of operations, `size` bytes of which its provider filled, has the entry at `offset`.
-const fn has(size: usize, offset: usize) -> bool {
-    size > offset
-}
-
-/// What an entry that the provider lacks would return.
-const ABSENT: c_int = -FI_ENOSYS;
-
-/// Calls an entry of a table of operations, or gives `-FI_ENOSYS` where the provider has none.
+/// Calls an entry of a table of operations, or gives `-FI_ENOSYS` where the provider has none: the entry
+/// is null, or the provider is older than it and its table ends before.
 macro_rules! call {
-    ($table:expr, $type:ty, $entry:ident ( $($argument:expr),* )) => {
-        match (*$table).$entry {
-            Some(function) if has((*$table).size, std::mem::offset_of!($type, $entry)) => function($($argument),*),
-            _ => ABSENT as _,
+    ($table:expr, $type:ty, $entry:ident ( $($argument:expr),* )) => {{
+        let table: *mut $type = $table;
+        let there = (*table).size > std::mem::offset_of!($type, $entry);
+        match there.then(|| (*table).$entry).flatten() {
+            Some(function) => function($($argument),*),
+            None => -FI_ENOSYS as _,
         }
-    };
+    }};
 }
 
 #[inline]
@@ -122,15 +117,16 @@ mod tests {
         unsafe extern "C" fn trywait(_: *mut fid_fabric, _: *mut *mut fid, _: c_int) -> c_int {
             0
         }
-        // SAFETY: - zero is a value of every field: null pointers, no functions, numbers
-        let (mut table, mut fabric) = unsafe { std::mem::zeroed::<(fi_ops_fabric, fid_fabric)>() };
-        fabric.ops = &mut table;
-        table.trywait = Some(trywait);
-        table.size = std::mem::offset_of!(fi_ops_fabric, trywait);
-        // SAFETY: - the fabric and its table live in this function; `trywait` reads nothing
-        assert_eq!(unsafe { fi_trywait(&mut fabric, std::ptr::null_mut(), 0) }, -FI_ENOSYS);
-        table.size += size_of::<usize>();
-        // SAFETY: as above
-        assert_eq!(unsafe { fi_trywait(&mut fabric, std::ptr::null_mut(), 0) }, 0);
+        let call_with_table_of = |size| {
+            // SAFETY: - zero is a value of every field: null pointers, no functions, numbers
+            let (table, fabric) = unsafe { std::mem::zeroed::<(fi_ops_fabric, fid_fabric)>() };
+            let mut table = fi_ops_fabric { size, trywait: Some(trywait), ..table };
+            let mut fabric = fid_fabric { ops: &mut table, ..fabric };
+            // SAFETY: - the fabric and its table live in this function; `trywait` reads nothing
+            unsafe { fi_trywait(&mut fabric, std::ptr::null_mut(), 0) }
+        };
+        let end = std::mem::offset_of!(fi_ops_fabric, trywait);
+        assert_eq!(call_with_table_of(end), -FI_ENOSYS);
+        assert_eq!(call_with_table_of(end + size_of::<usize>()), 0);
     }
 }
