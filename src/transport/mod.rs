@@ -10,6 +10,7 @@
 //!
 //! A transport knows ranks and bytes; it never knows blocks, rounds or collectives.
 
+pub mod fabric;
 pub mod memory;
 
 use std::os::fd::BorrowedFd;
