@@ -10,6 +10,8 @@
 //!
 //! A transport knows ranks and bytes; it never knows blocks, rounds or collectives.
 
+#[doc(hidden)]
+pub mod conformance;
 pub mod fabric;
 pub mod memory;
 

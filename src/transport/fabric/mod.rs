@@ -268,3 +268,28 @@ impl Transport for Fabric {
         self.flight.abandon();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::Exchange;
+    use crate::transport::conformance;
+
+    fn open(provider: &str, place: Place, exchange: &mut dyn Exchange) -> Result<Fabric> {
+        let provider = Some(provider.to_owned());
+        let choice = choose(&Request { provider, one_machine: true, interface: None })?;
+        let mut fabric = Fabric::open(&choice, place)?;
+        fabric.connect(&exchange.allgather(&fabric.address()?)?)?;
+        Ok(fabric)
+    }
+
+    #[test]
+    fn native_tcp_keeps_the_contract() {
+        conformance::on_threads(3, |place, exchange| open("tcp", place, exchange));
+    }
+
+    #[test]
+    fn rxm_keeps_the_contract() {
+        conformance::on_threads(3, |place, exchange| open("rxm", place, exchange));
+    }
+}
