@@ -1,6 +1,7 @@
 //! Collectives by zero-copy one-sided puts on Träff's round-optimal circulant schedules.
 
 pub mod algorithm;
+pub mod boot;
 pub mod comm;
 pub mod engine;
 pub mod error;

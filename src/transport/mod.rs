@@ -12,6 +12,9 @@
 
 pub mod faulty;
 pub mod loopback;
+#[doc(hidden)]
+pub mod conformance;
+pub mod fabric;
 pub mod memory;
 
 use std::os::fd::BorrowedFd;

@@ -1,0 +1,295 @@
+//! libfabric as a transport: one domain, one endpoint, one completion queue, one thread at a time.
+//!
+//! It relies on nothing that any provider is known to lack: no order between puts, no progress by itself,
+//! no completion at the target, 32 bits of notice. It never retries and never judges whether a peer is
+//! alive. Lean by design: a put or a poll allocates nothing and makes one call into libfabric.
+
+mod domain;
+mod endpoint;
+mod flight;
+mod info;
+mod provider;
+mod quirks;
+mod wait;
+
+pub use provider::{Choice, Considered, Request, choose, version};
+pub use quirks::ENVIRONMENT;
+
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use circulant_libfabric_sys as sys;
+
+use crate::error::{Error, Result};
+use crate::rank::{Place, Rank};
+use crate::transport::memory::Memory;
+use crate::transport::{Event, Limits, Posted, Put, Region, Transport};
+use domain::Domain;
+use endpoint::{BATCH, Batch, Endpoint, Write};
+use flight::Flight;
+use wait::Waiter;
+
+/// The most puts under way, whatever the provider would take: enough to fill any pipe.
+const IN_FLIGHT: usize = 256;
+
+/// Puts over libfabric. Regions may outlive it: each keeps the domain open.
+pub struct Fabric {
+    place: Place,
+    name: String,
+    limits: Limits,
+    /// By rank, what libfabric calls the peer; empty until [`connect`](Fabric::connect).
+    peers: Vec<sys::fi_addr_t>,
+    waiter: Waiter,
+    /// `None` after the shutdown. Before `flight`, whose cells must outlive it.
+    endpoint: Option<Endpoint>,
+    flight: Flight,
+    domain: Arc<Domain>,
+}
+
+impl Fabric {
+    /// Opens an endpoint. Others cannot be reached before [`connect`](Fabric::connect).
+    pub fn open(choice: &Choice, place: Place) -> Result<Fabric> {
+        let info = &choice.info;
+        let domain = Domain::open(info)?;
+        let (endpoint, waiter) = Endpoint::open(&domain, info, choice.quirk.waits, place.size)?;
+        let limits = Limits {
+            inject: info.transmit().inject_size,
+            max_put: info.endpoint().max_msg_size.min(isize::MAX as usize),
+            in_flight: info.transmit().size.clamp(1, IN_FLIGHT),
+        };
+        Ok(Fabric {
+            place,
+            name: format!("{} (libfabric {})", choice.provider(), version()?),
+            limits,
+            peers: Vec::new(),
+            waiter,
+            endpoint: Some(endpoint),
+            flight: Flight::new(limits.in_flight, place.size),
+            domain,
+        })
+    }
+
+    /// What peers must be given to reach this endpoint; some 16 to 64 bytes.
+    pub fn address(&self) -> Result<Vec<u8>> {
+        self.opened("address")?.address()
+    }
+
+    /// Makes all ranks known by their addresses, in rank order. Connections are made at the first put.
+    pub fn connect(&mut self, addresses: &[Vec<u8>]) -> Result<()> {
+        if addresses.len() != self.place.size as usize {
+            let what = format!("{} addresses for {} ranks", addresses.len(), self.place.size);
+            return Err(Error::argument("connect", what, "give the address of every rank, in rank order"));
+        }
+        let endpoint = self.opened("connect")?;
+        self.peers = (0..).zip(addresses).map(|(rank, a)| endpoint.insert(rank, a)).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    fn opened(&self, call: &str) -> Result<&Endpoint> {
+        self.endpoint.as_ref().ok_or_else(|| {
+            Error::transport(call, "the transport was shut down", "make no calls after the shutdown")
+        })
+    }
+
+    /// The put's error, where it breaks the contract.
+    fn misuse(&self, put: &Put<'_>) -> Error {
+        let Limits { max_put, in_flight, .. } = self.limits;
+        let what = format!(
+            "{} bytes at {} of a region of {}, to rank {} of {} known, token {}",
+            put.len,
+            put.offset,
+            put.from.memory.len(),
+            put.peer,
+            self.peers.len(),
+            put.token
+        );
+        let cure =
+            format!("stay in the region, put at most {max_put} bytes, use a free token below {in_flight}");
+        Error::argument("put", what, cure)
+    }
+
+    /// Whether the put's bytes lie in its region and are not too many.
+    fn fits(&self, put: &Put<'_>) -> bool {
+        let end = put.offset.checked_add(put.len);
+        end.is_some_and(|end| end <= put.from.memory.len()) && put.len <= self.limits.max_put
+    }
+
+    fn put_failed(&self, code: isize, peer: Rank) -> Error {
+        let error = info::meaning(self.domain.library(), code);
+        if UNREACHABLE.contains(&-(code as i32)) {
+            return Error::Lost {
+                rank: peer,
+                how: format!("fi_writemsg: {error}, on {}", self.domain.provider()),
+            };
+        }
+        let what = format!("{error}, putting to rank {peer} on {}", self.domain.provider());
+        Error::transport("fi_writemsg", what, "set FI_LOG_LEVEL=warn, and libfabric tells why")
+    }
+
+    /// What the queue's error entry says, and of which peer.
+    fn failed(&mut self, entry: sys::fi_cq_err_entry) -> Error {
+        let error = info::meaning(self.domain.library(), -(entry.err as isize));
+        let how = format!("a put failed: {error}, on {}", self.domain.provider());
+        match self.flight.land(entry.op_context) {
+            flight::Put::Tracked(_, rank) | flight::Put::Injected(rank) => Error::Lost { rank, how },
+            flight::Put::Unknown => {
+                Error::transport("fi_cq_readerr", how, "set FI_LOG_LEVEL=warn, and libfabric tells why")
+            }
+        }
+    }
+
+    /// What a code other than a count from `fi_cq_read` means.
+    fn no_entries(&mut self, code: isize) -> Result<()> {
+        let code = code as i32;
+        if code == -sys::FI_EAGAIN || code == -sys::FI_EINTR {
+            return Ok(());
+        }
+        if code != -(sys::FI_EAVAIL as i32) {
+            return self.domain.check("fi_cq_read", code);
+        }
+        let entry = {
+            let entered = self.domain.enter();
+            self.opened("poll")?.error(&entered)
+        };
+        entry.map_or(Ok(()), |entry| Err(self.failed(entry)))
+    }
+}
+
+/// Error codes that say that the peer cannot be reached (any more).
+const UNREACHABLE: [i32; 12] = [
+    sys::FI_ECONNREFUSED,
+    sys::FI_ECONNRESET,
+    sys::FI_ECONNABORTED,
+    sys::FI_ENOTCONN,
+    sys::FI_ESHUTDOWN,
+    sys::FI_ETIMEDOUT,
+    sys::FI_EHOSTDOWN,
+    sys::FI_EHOSTUNREACH,
+    sys::FI_ENETUNREACH,
+    sys::FI_ENETDOWN,
+    sys::FI_ECANCELED,
+    sys::FI_EREMOTEIO,
+];
+
+impl Transport for Fabric {
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn register(&mut self, memory: Memory) -> Result<Region> {
+        self.domain.register(memory, self.opened("register")?.raw())
+    }
+
+    #[inline]
+    fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
+        let endpoint = self.opened("put")?;
+        let inject = put.len <= self.limits.inject;
+        let (Some(&peer), true) = (self.peers.get(put.peer as usize), self.fits(put)) else {
+            return Err(self.misuse(put));
+        };
+        let context =
+            if inject { Some(self.flight.injected(put.peer)) } else { self.flight.tracked(put.token) };
+        let Some(context) = context else {
+            return Err(self.misuse(put));
+        };
+        let write = Write {
+            source: put.from.memory.address().as_ptr().wrapping_add(put.offset),
+            len: put.len,
+            descriptor: put.from.descriptor,
+            peer,
+            target: put.to.base.wrapping_add(put.to_offset),
+            key: put.to.key,
+            context,
+            notice: put.notice,
+            flags: if inject { sys::FI_INJECT } else { sys::FI_COMPLETION },
+        };
+        // SAFETY: - `fits` has checked the bytes; `register` gave the region and its descriptor
+        //         - `flight` keeps the registration until the put is sent, and its cells are closed after the endpoint
+        let code = unsafe { endpoint.write(&self.domain.enter(), &write) };
+        match code as i32 {
+            0 if inject => Ok(Posted::Done),
+            0 => {
+                self.flight.depart(put.token, put.peer, &put.from.registration);
+                Ok(Posted::Pending)
+            }
+            code if code == -sys::FI_EAGAIN => Ok(Posted::Busy),
+            _ => Err(self.put_failed(code, put.peer)),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        loop {
+            let mut batch: Batch = [const { MaybeUninit::uninit() }; BATCH];
+            let read = self.opened("poll")?.read(&self.domain.enter(), &mut batch);
+            if read <= 0 {
+                return self.no_entries(read);
+            }
+            self.waiter.refresh();
+            for entry in &batch[..read as usize] {
+                // SAFETY: - libfabric has filled so many entries
+                let entry = unsafe { entry.assume_init_ref() };
+                // Nothing else in an entry is the same on all providers: neither FI_RMA nor the length.
+                if entry.flags & sys::FI_REMOTE_CQ_DATA != 0 {
+                    events.push(Event::Notice(entry.data as u32));
+                } else if let flight::Put::Tracked(token, _) = self.flight.land(entry.op_context) {
+                    events.push(Event::Sent(token));
+                }
+            }
+            if (read as usize) < BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
+        self.opened("sleep")?;
+        match (&mut self.waiter, &self.endpoint) {
+            (Waiter::Descriptor(queue), Some(endpoint)) if endpoint.may_sleep() => {
+                wait::readable(endpoint.borrow(*queue), wake, timeout)
+            }
+            (Waiter::Naps(idle), _) => wait::nap(idle, wake, timeout),
+            _ => Ok(()),
+        }
+    }
+
+    fn shut_down(&mut self) {
+        self.endpoint = None;
+        self.flight.abandon();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::Exchange;
+    use crate::transport::conformance;
+
+    fn open(provider: &str, place: Place, exchange: &mut dyn Exchange) -> Result<Fabric> {
+        let provider = Some(provider.to_owned());
+        let choice = choose(&Request { provider, one_machine: true, interface: None })?;
+        let mut fabric = Fabric::open(&choice, place)?;
+        fabric.connect(&exchange.allgather(&fabric.address()?)?)?;
+        Ok(fabric)
+    }
+
+    #[test]
+    fn native_tcp_keeps_the_contract() {
+        conformance::on_threads(3, |place, exchange| open("tcp", place, exchange));
+    }
+
+    #[test]
+    fn rxm_keeps_the_contract() {
+        conformance::on_threads(3, |place, exchange| open("rxm", place, exchange));
+    }
+}

@@ -1,0 +1,308 @@
+//! Which provider carries the puts, and why: discovery, what is missing, choice of an address.
+//!
+//! Never opens anything. Each known provider is asked by its exact name, so that every one that is not
+//! taken has a reason that can be printed; a single question for all would be silent about those.
+
+use std::ffi::c_int;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use circulant_libfabric_sys as sys;
+use sys::Functions;
+
+use super::info::{Info, Wanted, bit_names, meaning};
+use super::quirks::{Offer, QUIRKS, Quirk, Reach, meant_by};
+use crate::error::{Error, Result};
+
+/// What is known before a provider is chosen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The user's word: `tcp`, `net`, `rxm`, `shm`, `psm2`, `psm3`, `verbs`, `opx`, `efa`, or a full name.
+    pub provider: Option<String>,
+    /// All ranks are on this machine: loopback addresses will do, and are preferred.
+    pub one_machine: bool,
+    /// The interface (`eth0`) or the address to use, where there are several.
+    pub interface: Option<String>,
+}
+
+/// One provider that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Considered {
+    /// Its name.
+    pub provider: String,
+    /// Whether it is the one.
+    pub taken: bool,
+    /// Why, or why not.
+    pub reason: String,
+}
+
+/// The provider that was chosen, and the reasons.
+pub struct Choice {
+    pub(super) info: Info,
+    pub(super) quirk: &'static Quirk,
+    considered: Vec<Considered>,
+}
+
+impl Choice {
+    /// The provider's name, as libfabric writes it: `tcp;ofi_rxm`.
+    pub fn provider(&self) -> String {
+        self.info.provider()
+    }
+
+    /// The interface or device.
+    pub fn interface(&self) -> String {
+        self.info.interface()
+    }
+
+    /// The address, where it is one of the internet.
+    pub fn ip(&self) -> Option<IpAddr> {
+        self.info.ip()
+    }
+
+    /// All that were considered, in the order of preference.
+    pub fn considered(&self) -> &[Considered] {
+        &self.considered
+    }
+}
+
+/// The version of the libfabric that is there: `1.17`.
+pub fn version() -> Result<String> {
+    // SAFETY: - takes nothing and reads a constant
+    let version = unsafe { library()?.fi_version() };
+    Ok(format!("{}.{}", version >> 16, version & 0xffff))
+}
+
+/// Chooses a provider. Fails with each that was considered and what it lacks.
+///
+/// The first call in a process takes about 0.3 s, in which the providers look for their devices.
+pub fn choose(request: &Request) -> Result<Choice> {
+    // One thread at a time: fi_tostr has one buffer for all.
+    static ASKING: Mutex<()> = Mutex::new(());
+    let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
+
+    let library = library()?;
+    let mut taken: Option<(Info, &'static Quirk)> = None;
+    let mut considered = Vec::new();
+    for quirk in candidates(request)? {
+        let reason = match usable(library, quirk, request) {
+            Err(reason) => reason,
+            Ok(info) => match &taken {
+                Some((first, _)) => format!("usable, but {} comes first", first.provider()),
+                None => {
+                    let reason = whereabouts(&info);
+                    considered.push(Considered { provider: info.provider(), taken: true, reason });
+                    taken = Some((info, quirk));
+                    continue;
+                }
+            },
+        };
+        considered.push(Considered { provider: quirk.names[0].to_owned(), taken: false, reason });
+    }
+    match taken {
+        Some((info, quirk)) => Ok(Choice { info, quirk, considered }),
+        None => Err(none_of(&considered)),
+    }
+}
+
+fn library() -> Result<&'static Functions> {
+    sys::libfabric().map_err(|missing| Error::transport("dlopen", missing.what, missing.cure))
+}
+
+/// Those to ask: the one that the user named, else all.
+fn candidates(request: &Request) -> Result<Vec<&'static Quirk>> {
+    match &request.provider {
+        None => Ok(QUIRKS.iter().collect()),
+        Some(word) => meant_by(word).map(|quirk| vec![quirk]).ok_or_else(|| unknown(word)),
+    }
+}
+
+fn unknown(word: &str) -> Error {
+    let words: Vec<_> =
+        QUIRKS.iter().filter(|q| !matches!(q.offer, Offer::Never(_))).map(|q| q.words[0]).collect();
+    Error::argument("provider", format!("`{word}` is not known"), format!("use one of {}", words.join(", ")))
+}
+
+fn none_of(considered: &[Considered]) -> Error {
+    let lines: Vec<_> = considered.iter().map(|c| format!("{} ({})", c.provider, c.reason)).collect();
+    Error::NoTransport(lines.join(", "))
+}
+
+fn whereabouts(info: &Info) -> String {
+    match info.ip() {
+        Some(ip) => format!("on {}, {ip}", info.interface()),
+        None => format!("on {}", info.interface()),
+    }
+}
+
+/// The provider's best offer, or why it cannot be used.
+fn usable(
+    library: &'static Functions,
+    quirk: &Quirk,
+    request: &Request,
+) -> std::result::Result<Info, String> {
+    match quirk.offer {
+        Offer::Never(why) => return Err(format!("never: {why}")),
+        Offer::OnRequest(why) if request.provider.is_none() => return Err(format!("only by request: {why}")),
+        _ => {}
+    }
+    if quirk.reach == Reach::Machine && !request.one_machine {
+        return Err("it reaches this machine only, and ranks are on others".to_owned());
+    }
+    let offers = quirk.names.iter().find_map(|name| offered(library, name, &wanted()).ok());
+    let offers = offers.ok_or_else(|| missing(library, quirk))?;
+    best_address(offers, quirk, request)
+}
+
+/// What a transport of ours needs; each mode and mr_mode bit that is allowed here is honoured.
+fn wanted() -> Wanted {
+    Wanted {
+        ep_type: sys::FI_EP_RDM,
+        caps: sys::FI_RMA | sys::FI_WRITE | sys::FI_REMOTE_WRITE,
+        mode: HONOURED_MODE,
+        mr_mode: HONOURED_MR_MODE,
+        cq_data_size: NOTICE_BYTES,
+        threading: sys::FI_THREAD_DOMAIN,
+    }
+}
+
+const NOTICE_BYTES: usize = size_of::<crate::transport::Notice>();
+const HONOURED_MODE: u64 = sys::FI_CONTEXT | sys::FI_CONTEXT2;
+const HONOURED_MR_MODE: c_int = sys::FI_MR_LOCAL
+    | sys::FI_MR_VIRT_ADDR
+    | sys::FI_MR_ALLOCATED
+    | sys::FI_MR_PROV_KEY
+    | sys::FI_MR_ENDPOINT;
+
+/// What exactly this provider offers; a name that libfabric takes for another provider offers nothing.
+fn offered(
+    library: &'static Functions,
+    name: &str,
+    wanted: &Wanted,
+) -> std::result::Result<Vec<Info>, c_int> {
+    let offers: Vec<_> =
+        Info::query(library, name, wanted)?.into_iter().filter(|info| info.provider() == name).collect();
+    if offers.is_empty() { Err(-sys::FI_ENODATA) } else { Ok(offers) }
+}
+
+/// Why a provider offers nothing: what it would need of us, or that it is not there.
+fn missing(library: &'static Functions, quirk: &Quirk) -> String {
+    let anything = Wanted {
+        ep_type: sys::FI_EP_UNSPEC,
+        caps: 0,
+        mode: !0,
+        mr_mode: ANY_MR_MODE,
+        cq_data_size: 0,
+        threading: sys::FI_THREAD_UNSPEC,
+    };
+    let mut error = -sys::FI_ENODATA;
+    for name in quirk.names {
+        match offered(library, name, &anything) {
+            Ok(offers) => return lacks(library, &offers),
+            Err(code) => error = code,
+        }
+    }
+    absent(library, quirk, error)
+}
+
+/// All bits but the two lowest, which are modes from before there were bits.
+const ANY_MR_MODE: c_int = !0b11;
+
+fn absent(library: &Functions, quirk: &Quirk, error: c_int) -> String {
+    let error = meaning(library, error as isize);
+    if let Some(filter) = std::env::var_os("FI_PROVIDER") {
+        return format!("fi_getinfo: {error}; FI_PROVIDER={} may forbid it", filter.to_string_lossy());
+    }
+    match quirk.reach {
+        Reach::Internet => format!("fi_getinfo: {error}; {NO_INTERFACE}"),
+        _ => format!(
+            "not there: fi_getinfo: {error}; it has no device here, or libfabric was built without it"
+        ),
+    }
+}
+
+const NO_INTERFACE: &str =
+    "no usable network interface: bring one up (`ip link set NAME up`) and give it an address";
+
+/// What the offer that comes nearest lacks.
+fn lacks(library: &Functions, offers: &[Info]) -> String {
+    let nearest = offers.iter().map(|info| lacked_by(library, info)).min_by_key(Vec::len).unwrap_or_default();
+    if nearest.is_empty() { "it refuses FI_THREAD_DOMAIN".to_owned() } else { nearest.join(", ") }
+}
+
+fn lacked_by(library: &Functions, info: &Info) -> Vec<String> {
+    let mut lacks = Vec::new();
+    if info.endpoint().type_ != sys::FI_EP_RDM {
+        lacks.push("no FI_EP_RDM".to_owned());
+    }
+    if info.root().caps & sys::FI_RMA == 0 {
+        lacks.push("no FI_RMA".to_owned());
+    }
+    let notice = info.domain().cq_data_size;
+    if notice < NOTICE_BYTES {
+        lacks.push(format!("{notice} bytes of remote CQ data, where {NOTICE_BYTES} are needed"));
+    }
+    let mode = info.root().mode & !HONOURED_MODE;
+    if mode != 0 {
+        lacks.push(format!("it demands {}", bit_names(library, mode, sys::FI_TYPE_MODE)));
+    }
+    let mr_mode = info.domain().mr_mode & !HONOURED_MR_MODE;
+    if mr_mode != 0 {
+        lacks.push(format!("it demands {}", bit_names(library, mr_mode, sys::FI_TYPE_MR_MODE)));
+    }
+    lacks
+}
+
+/// The offer with the address that suits the request best.
+fn best_address(offers: Vec<Info>, quirk: &Quirk, request: &Request) -> std::result::Result<Info, String> {
+    let there: Vec<_> = offers.iter().map(whereabouts).collect();
+    let suits = |info: &Info| request.interface.as_ref().is_none_or(|wanted| is_called(info, wanted));
+    let reaches = |info: &Info| {
+        request.one_machine || quirk.reach != Reach::Internet || !info.ip().is_some_and(|ip| ip.is_loopback())
+    };
+    let Some(wanted) = offers.iter().any(&suits).then_some(&request.interface) else {
+        let wanted = request.interface.as_deref().unwrap_or_default();
+        return Err(format!("nothing on `{wanted}`; it is {}", there.join("; ")));
+    };
+    let best = offers.into_iter().filter(|info| suits(info) && (reaches(info) || wanted.is_some()));
+    best.min_by_key(|info| distance(info.ip(), request.one_machine))
+        .ok_or_else(|| format!("{NO_INTERFACE}; there is only loopback, and ranks are on other machines"))
+}
+
+fn is_called(info: &Info, wanted: &str) -> bool {
+    info.interface() == wanted || info.ip().is_some_and(|ip| wanted.parse() == Ok(ip))
+}
+
+/// How ill an address suits: loopback comes first on one machine and last between machines, IPv4
+/// before IPv6, and addresses that are good for one link only after all others of their kind.
+fn distance(ip: Option<IpAddr>, one_machine: bool) -> (bool, u8) {
+    let Some(ip) = ip else { return (false, 0) };
+    let kind = match ip {
+        IpAddr::V4(ip) if ip.is_link_local() => 2,
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => 3,
+        IpAddr::V4(_) => 0,
+        IpAddr::V6(_) => 1,
+    };
+    (ip.is_loopback() != one_machine, kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_preferred_as_ranks_are_placed() {
+        let order = |one_machine| {
+            let mut ips = ["fe80::1", "::1", "192.0.2.2", "fd00::2", "127.0.0.1", "169.254.0.1"];
+            ips.sort_by_key(|ip| distance(ip.parse().ok(), one_machine));
+            ips
+        };
+        assert_eq!(order(true)[..3], ["127.0.0.1", "::1", "192.0.2.2"]);
+        assert_eq!(order(false)[..4], ["192.0.2.2", "fd00::2", "169.254.0.1", "fe80::1"]);
+    }
+
+    #[test]
+    fn a_provider_nobody_knows_is_answered_with_those_there_are() {
+        let error = candidates(&Request { provider: Some("tpc".into()), ..Request::default() }).unwrap_err();
+        assert!(error.to_string().contains("`tpc` is not known; use one of opx, psm2"), "{error}");
+    }
+}
