@@ -5,6 +5,7 @@ pub mod boot;
 pub mod comm;
 pub mod engine;
 pub mod error;
+pub mod lifeline;
 pub mod plan;
 pub mod rank;
 pub mod schedule;

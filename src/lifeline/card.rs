@@ -1,0 +1,139 @@
+//! Where a rank can be reached, in at most 512 bytes: a port and the host's addresses.
+#![forbid(unsafe_code)]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::error::{Error, Result};
+
+/// The most bytes of a card.
+pub const MAX_CARD: usize = 512;
+
+/// An address with the length of its network's prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    pub ip: IpAddr,
+    pub prefix: u8,
+}
+
+/// The addresses of this host's interfaces that are up, without loopback and link-local ones (the
+/// latter mean nothing without the interface's name on the other host).
+pub fn own_addresses() -> Result<Vec<Address>> {
+    let interfaces = if_addrs::get_if_addrs()
+        .map_err(|e| Error::boot(format!("getifaddrs: {e}"), "free memory or raise `ulimit -n`"))?;
+    let up = interfaces.iter().filter(|i| i.is_oper_up() && !i.is_loopback() && !i.is_link_local());
+    let addresses: Vec<Address> = up.map(|i| address(&i.addr)).collect();
+    if addresses.is_empty() {
+        return Err(Error::boot(
+            "no network interface is up (beside loopback)",
+            "bring one up with `ip link set DEVICE up` and give it an address, or run all ranks on one machine",
+        ));
+    }
+    Ok(addresses)
+}
+
+fn address(addr: &if_addrs::IfAddr) -> Address {
+    let prefix = match addr {
+        if_addrs::IfAddr::V4(v4) => v4.prefixlen,
+        if_addrs::IfAddr::V6(v6) => v6.prefixlen,
+    };
+    Address { ip: addr.ip(), prefix }
+}
+
+/// The card of a rank that listens at `port` of each address, of as many as fit.
+pub fn encode(port: u16, ips: impl Iterator<Item = IpAddr>) -> Vec<u8> {
+    let mut card = port.to_le_bytes().to_vec();
+    for ip in ips {
+        let (tag, octets) = match ip {
+            IpAddr::V4(v4) => (4, v4.octets().to_vec()),
+            IpAddr::V6(v6) => (6, v6.octets().to_vec()),
+        };
+        if card.len() + 1 + octets.len() <= MAX_CARD {
+            card.push(tag);
+            card.extend(octets);
+        }
+    }
+    card
+}
+
+/// Where the owner of a card listens; `None` if it is no card.
+pub fn decode(card: &[u8]) -> Option<Vec<SocketAddr>> {
+    let (port, mut rest) = card.split_first_chunk::<2>()?;
+    let port = u16::from_le_bytes(*port);
+    let mut addresses = Vec::new();
+    while let Some((tag, octets)) = rest.split_first() {
+        let ip;
+        (ip, rest) = match tag {
+            4 => octets.split_first_chunk::<4>().map(|(v4, rest)| (IpAddr::V4(Ipv4Addr::from(*v4)), rest))?,
+            6 => {
+                octets.split_first_chunk::<16>().map(|(v6, rest)| (IpAddr::V6(Ipv6Addr::from(*v6)), rest))?
+            }
+            _ => return None,
+        };
+        addresses.push(SocketAddr::new(ip, port));
+    }
+    Some(addresses).filter(|addresses| !addresses.is_empty())
+}
+
+/// The most promising address first: one in a network of ours, then the others, then our own
+/// (the peer shares our host, or it is a bridge that has the same address on every host).
+pub fn sort(theirs: &mut [SocketAddr], ours: &[Address]) {
+    theirs.sort_by_key(|their| {
+        let own = ours.iter().any(|our| our.ip == their.ip());
+        let near = ours.iter().any(|our| shares_network(our, their.ip()));
+        (own, !near)
+    });
+}
+
+fn shares_network(our: &Address, ip: IpAddr) -> bool {
+    match (our.ip, ip) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => {
+            (a.to_bits() ^ b.to_bits()).leading_zeros() >= u32::from(our.prefix)
+        }
+        (IpAddr::V6(a), IpAddr::V6(b)) => {
+            (a.to_bits() ^ b.to_bits()).leading_zeros() >= u32::from(our.prefix)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_card_is_read_as_it_was_written() {
+        let ips = [ip("10.1.2.3"), ip("fd00::7")];
+        let expected: Vec<_> = ips.iter().map(|ip| SocketAddr::new(*ip, 4711)).collect();
+        assert_eq!(decode(&encode(4711, ips.into_iter())), Some(expected));
+    }
+
+    #[test]
+    fn a_card_never_exceeds_its_limit_and_keeps_the_first_addresses() {
+        let card = encode(1, (0..100).map(|i| IpAddr::V6(Ipv6Addr::from_bits(i))));
+        assert!(card.len() <= MAX_CARD);
+        assert_eq!(decode(&card).unwrap().len(), 30);
+    }
+
+    #[test]
+    fn what_is_no_card_is_refused() {
+        for bytes in [&[][..], &[1], &[1, 2], &[1, 2, 4, 10, 0, 0], &[1, 2, 5, 0], &[1, 2, 6, 0, 0, 0, 0]] {
+            assert_eq!(decode(bytes), None);
+        }
+    }
+
+    #[test]
+    fn a_shared_network_comes_first_and_an_address_of_our_own_last() {
+        let ours =
+            [Address { ip: ip("172.17.0.1"), prefix: 16 }, Address { ip: ip("192.168.4.9"), prefix: 22 }];
+        let mut theirs: Vec<SocketAddr> = ["172.17.0.1:5", "10.0.0.7:5", "192.168.7.1:5", "[fd00::7]:5"]
+            .map(|text| text.parse().unwrap())
+            .to_vec();
+        sort(&mut theirs, &ours);
+        let sorted: Vec<String> = theirs.iter().map(ToString::to_string).collect();
+        assert_eq!(sorted, ["192.168.7.1:5", "10.0.0.7:5", "[fd00::7]:5", "172.17.0.1:5"]);
+    }
+}

@@ -1,0 +1,249 @@
+//! All links of a rank, and what is done about what they carry: the protocol.
+//!
+//! It never blocks: the engine's thread calls it too, so that news are with the kernel before `abort`
+//! returns. Fatal news go to every neighbour once. Questions and replies travel along the overlay,
+//! each hop to the neighbour that stands least before the target on the circle: the distance shrinks
+//! with each hop, so nothing can run in circles, no rank opens further sockets, and on a circulant
+//! graph ⌈log₂ p⌉ hops suffice.
+#![forbid(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::gate::{Entered, Gate};
+use super::inquiry::Inquiry;
+use super::link::{Link, Received};
+use super::news::{Board, News};
+use super::status::{Report, Status};
+use super::wire::Message;
+use crate::rank::{Place, Rank};
+
+/// How long a rank that ends waits until its neighbours have taken its last words. They answer from
+/// their lifeline's thread at once, so that it is used up only by a peer that is stopped or cut off.
+pub const FAREWELL: Duration = Duration::from_secs(2);
+
+pub struct Hub {
+    place: Place,
+    status: Arc<Status>,
+    board: Arc<Board>,
+    gate: Option<Gate>,
+    links: BTreeMap<u64, Link>,
+    /// How many links there have been: the next one's number.
+    joined: u64,
+    /// Neighbours that said goodbye.
+    left: BTreeSet<Rank>,
+    inquiry: Option<Inquiry>,
+    ending: Option<Instant>,
+}
+
+/// What the thread waits for.
+pub struct Watched {
+    pub who: Who,
+    pub socket: Arc<dyn AsFd + Send + Sync>,
+    pub flags: PollFlags,
+}
+
+/// Whose socket is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    Gate,
+    Link(u64),
+}
+
+impl Hub {
+    pub fn new(place: Place, status: Arc<Status>, board: Arc<Board>, gate: Gate) -> Self {
+        let gate = Some(gate).filter(|gate| !gate.missing().is_empty());
+        Hub {
+            place,
+            status,
+            board,
+            gate,
+            links: BTreeMap::new(),
+            joined: 0,
+            left: BTreeSet::new(),
+            inquiry: None,
+            ending: None,
+        }
+    }
+
+    /// Ranks that were expected and have not connected yet.
+    pub fn missing(&self) -> impl Iterator<Item = Rank> {
+        self.gate.iter().flat_map(|gate| gate.missing().iter().copied())
+    }
+
+    /// Whether this neighbour said goodbye.
+    pub fn has_left(&self, rank: Rank) -> bool {
+        self.left.contains(&rank)
+    }
+
+    /// Everything that poll is to watch.
+    pub fn watched(&self) -> Vec<Watched> {
+        let gate = self.gate.iter().flat_map(Gate::sockets);
+        let gate = gate.map(|socket| Watched { who: Who::Gate, socket, flags: PollFlags::IN });
+        gate.chain(self.links.iter().map(watched_link)).collect()
+    }
+
+    /// When the thread must end, if it must; the past if there is nothing left to wait for.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.ending.map(|end| if self.links.is_empty() { Instant::now() } else { end })
+    }
+
+    /// Looks after whoever is ready.
+    pub fn tend(&mut self, who: Who) {
+        match who {
+            Who::Gate => self.tend_gate(),
+            Who::Link(number) => self.tend_link(number),
+        }
+    }
+
+    /// A connection stands; it gets the news if there is some already.
+    pub fn join(&mut self, rank: Rank, stream: Arc<TcpStream>) {
+        match Link::new(rank, stream) {
+            Ok(mut link) => {
+                if let Some(news) = self.board.fatal() {
+                    link.post(&Message::Fatal(news).encode());
+                }
+                self.links.insert(self.joined, link);
+                self.joined += 1;
+            }
+            Err(e) => self.lose(rank, &format!("failed: {e}")),
+        }
+    }
+
+    /// Takes fatal news, this rank's own or another's, and floods them if they are the first.
+    pub fn settle(&mut self, news: News, wakes: bool) {
+        if self.board.settle(&news, wakes) {
+            self.post_to_all(&Message::Fatal(news));
+        }
+    }
+
+    /// Begins a chain of questions; an older one is forgotten.
+    pub fn ask(&mut self, peer: Rank) {
+        if peer >= self.place.size {
+            return;
+        }
+        let id = self.inquiry.as_ref().map_or(0, |inquiry| inquiry.id().wrapping_add(1));
+        self.inquiry = Some(Inquiry::new(id, self.place.rank, peer));
+        self.ask_next();
+    }
+
+    /// Says the last word and closes this side of every link; the thread waits for the others' sides.
+    pub fn end(&mut self, last: Message) {
+        self.gate = None;
+        match last {
+            Message::Fatal(news) => self.settle(news, false),
+            last => self.post_to_all(&last),
+        }
+        self.links.values_mut().for_each(Link::finish);
+        self.ending = Some(Instant::now() + FAREWELL);
+    }
+
+    fn tend_gate(&mut self) {
+        let Some(gate) = &mut self.gate else { return };
+        let Entered { ranks, fatal } = gate.tend();
+        if gate.missing().is_empty() {
+            self.gate = None;
+        }
+        ranks.into_iter().for_each(|(rank, stream)| self.join(rank, stream));
+        if let Some(why) = fatal {
+            self.settle(News::Aborted { by: self.place.rank, why }, true);
+        }
+    }
+
+    fn tend_link(&mut self, number: u64) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        let rank = link.rank;
+        link.flush();
+        let Received { messages, end } = link.receive(self.place.size);
+        messages.into_iter().for_each(|message| self.hear(rank, message));
+        if let Some(end) = end {
+            self.links.remove(&number);
+            self.lose(rank, &end);
+        }
+    }
+
+    /// A connection is gone: no loss after a goodbye, and no news while this rank ends itself.
+    fn lose(&mut self, rank: Rank, end: &str) {
+        if self.ending.is_none() && !self.has_left(rank) {
+            let how = format!("its connection to rank {} {end}", self.place.rank);
+            self.settle(News::Lost { rank, how }, true);
+        }
+    }
+
+    fn hear(&mut self, neighbour: Rank, message: Message) {
+        match message {
+            Message::Fatal(news) => self.settle(news, true),
+            Message::Goodbye => drop(self.left.insert(neighbour)),
+            Message::Question { to, .. } | Message::Reply { to, .. } => self.carry(to, message),
+        }
+    }
+
+    /// Brings a question or a reply one step nearer to `to`, or takes it.
+    fn carry(&mut self, to: Rank, message: Message) {
+        if to == self.place.rank {
+            self.take(message);
+        } else if self.has_left(to) {
+            self.answer_for(message, Report::Left);
+        } else if let Some(link) = self.towards(to) {
+            link.offer(&message.encode());
+        } else {
+            self.answer_for(message, Report::Unreachable);
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Question { .. } => {
+                let report = self.status.report();
+                self.answer_for(message, report);
+            }
+            Message::Reply { from, id, report, .. } => {
+                if self.inquiry.as_mut().is_some_and(|inquiry| inquiry.hears(id, from, report)) {
+                    self.ask_next();
+                }
+            }
+            Message::Fatal(_) | Message::Goodbye => {}
+        }
+    }
+
+    /// Answers a question with what is known of the rank that it is for. A reply has no answer.
+    fn answer_for(&mut self, message: Message, report: Report) {
+        if let Message::Question { from, to, id } = message {
+            self.carry(from, Message::Reply { from: to, to: from, id, report });
+        }
+    }
+
+    /// Leaves what is known for the engine, then asks whom the chain has come to.
+    fn ask_next(&mut self) {
+        let Some(inquiry) = &self.inquiry else { return };
+        self.board.answered(inquiry.answer());
+        if let Some(to) = inquiry.asks() {
+            let question = Message::Question { from: self.place.rank, to, id: inquiry.id() };
+            self.carry(to, question);
+        }
+    }
+
+    /// The link to the neighbour that stands least before `to`, if it stands nearer than this rank.
+    fn towards(&mut self, to: Rank) -> Option<&mut Link> {
+        let Place { rank: me, size } = self.place;
+        let before = |rank: Rank| Place { rank: to, size }.before(rank); // (to - rank) mod p
+        let left = &self.left;
+        let there = self.links.values_mut().filter(|link| !left.contains(&link.rank));
+        there.min_by_key(|link| before(link.rank)).filter(|link| before(link.rank) < before(me))
+    }
+
+    fn post_to_all(&mut self, message: &Message) {
+        let frame = message.encode();
+        self.links.values_mut().for_each(|link| link.post(&frame));
+    }
+}
+
+fn watched_link((number, link): (&u64, &Link)) -> Watched {
+    let flags = if link.is_full() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    Watched { who: Who::Link(*number), socket: link.stream(), flags }
+}

@@ -1,0 +1,190 @@
+//! What the lifeline's thread leaves for the engine: the first fatal news, and the newest answer.
+//!
+//! A look that finds nothing costs one atomic load. There is one fatal news for each rank, the first
+//! that it hears: a communicator is broken by one as by ten, and relaying no more than one keeps the
+//! traffic of a flood below the number of connections, however many ranks fail after it.
+#![forbid(unsafe_code)]
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::bell;
+use crate::error::{Error, Result};
+use crate::rank::Rank;
+
+/// Why no call of this job can succeed any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// A rank is gone.
+    Lost {
+        /// Which.
+        rank: Rank,
+        /// How that was noticed, and by whom.
+        how: String,
+    },
+    /// A rank found an error and told all.
+    Aborted {
+        /// Which rank.
+        by: Rank,
+        /// The error.
+        why: String,
+    },
+}
+
+impl From<News> for Error {
+    fn from(news: News) -> Error {
+        match news {
+            News::Lost { rank, how } => Error::Lost { rank, how },
+            News::Aborted { by, why } => Error::Aborted { by, why },
+        }
+    }
+}
+
+/// What the ranks said that were asked, beginning with `rank`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Who was asked first.
+    pub rank: Rank,
+    /// One clause for each rank of the chain of who waits for whom, the culprit last.
+    pub text: String,
+    /// False while a rank of the chain has not answered yet; the text names it.
+    pub complete: bool,
+}
+
+/// The place where news and answers are left.
+pub(super) struct Board {
+    /// Whether [`Notes`] holds something that a look may return.
+    written: AtomicBool,
+    notes: Mutex<Notes>,
+    bell: OwnedFd,
+}
+
+#[derive(Default)]
+struct Notes {
+    news: Option<News>,
+    news_unread: bool,
+    answer: Option<Answer>,
+    answer_unread: bool,
+}
+
+impl Board {
+    pub fn new() -> Result<Self> {
+        Ok(Board { written: AtomicBool::new(false), notes: Mutex::default(), bell: bell::new()? })
+    }
+
+    /// Readable while something is unread.
+    pub fn wake(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The first fatal news, left unread.
+    pub fn fatal(&self) -> Option<News> {
+        self.notes().news.clone()
+    }
+
+    /// The first fatal news, again at each call.
+    pub fn news(&self) -> Option<News> {
+        if !self.written.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut notes = self.notes();
+        notes.news_unread = false;
+        self.show(&notes);
+        notes.news.clone()
+    }
+
+    /// The answer so far to the newest question.
+    pub fn answer(&self) -> Option<Answer> {
+        if !self.written.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut notes = self.notes();
+        notes.answer_unread = false;
+        self.show(&notes);
+        notes.answer.clone()
+    }
+
+    /// Leaves fatal news, which wakes the engine if it is another's; false if there was some already.
+    pub fn settle(&self, news: &News, wakes: bool) -> bool {
+        let mut notes = self.notes();
+        if notes.news.is_some() {
+            return false;
+        }
+        notes.news = Some(news.clone());
+        notes.news_unread = wakes;
+        self.written.store(true, Ordering::Release);
+        self.show(&notes);
+        true
+    }
+
+    /// Leaves what is known of the newest question; wakes the engine when that is all.
+    pub fn answered(&self, answer: Answer) {
+        let mut notes = self.notes();
+        notes.answer_unread = answer.complete;
+        notes.answer = Some(answer);
+        self.written.store(true, Ordering::Release);
+        self.show(&notes);
+    }
+
+    /// Makes the bell agree with the notes; called with their lock held.
+    fn show(&self, notes: &Notes) {
+        if notes.news_unread || notes.answer_unread {
+            bell::ring(&self.bell);
+        } else {
+            bell::hush(&self.bell);
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rings(board: &Board) -> bool {
+        let mut fds = [rustix::event::PollFd::from_borrowed_fd(board.wake(), rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+    }
+
+    fn lost(rank: Rank) -> News {
+        News::Lost { rank, how: "gone".into() }
+    }
+
+    #[test]
+    fn only_the_first_news_counts_and_it_wakes_once() {
+        let board = Board::new().unwrap();
+        assert_eq!(board.news(), None);
+        assert!(!rings(&board));
+        assert!(board.settle(&lost(3), true));
+        assert!(!board.settle(&lost(4), true));
+        assert!(rings(&board));
+        assert_eq!(board.news(), Some(lost(3)));
+        assert!(!rings(&board));
+        assert_eq!(board.news(), Some(lost(3)));
+    }
+
+    #[test]
+    fn reading_the_answer_leaves_the_news_unread() {
+        let board = Board::new().unwrap();
+        board.answered(Answer { rank: 1, text: "rank 1 has not answered".into(), complete: false });
+        assert!(!rings(&board), "half an answer wakes nobody");
+        board.answered(Answer { rank: 1, text: "rank 1 is alive".into(), complete: true });
+        board.settle(&lost(3), true);
+        assert_eq!(board.answer().unwrap().text, "rank 1 is alive");
+        assert!(rings(&board));
+        board.news();
+        assert!(!rings(&board));
+    }
+
+    #[test]
+    fn ones_own_news_does_not_wake() {
+        let board = Board::new().unwrap();
+        board.settle(&lost(3), false);
+        assert!(!rings(&board));
+        assert_eq!(board.news(), Some(lost(3)));
+    }
+}
