@@ -1,5 +1,6 @@
 //! Collectives by zero-copy one-sided puts on Träff's round-optimal circulant schedules.
 
+pub mod boot;
 pub mod error;
 pub mod rank;
 pub mod transport;
