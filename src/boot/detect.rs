@@ -47,8 +47,10 @@ pub enum Choice {
     },
 }
 
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// The environment variables of a process, or a test's.
-pub struct Variables<'a>(Box<dyn Fn(&str) -> Option<String> + 'a>);
+pub struct Variables<'a>(Box<Lookup<'a>>);
 
 impl<'a> Variables<'a> {
     /// Variables that a function looks up.

@@ -20,6 +20,11 @@ pub(super) fn adopt() -> Result<()> {
     set_child_subreaper(Some(getpid()))
 }
 
+/// Orphans go where they went before. What cannot be undone does no harm.
+pub(super) fn adopt_no_more() {
+    let _ = set_child_subreaper(None);
+}
+
 /// Ends all children of this process: SIGTERM, and after `grace` SIGKILL. The orphans of those become
 /// children in turn, so one looks until there is none.
 pub(super) fn end_all(grace: Duration) {

@@ -58,10 +58,15 @@ impl fmt::Display for End {
         match self {
             End::Exit(code) => write!(f, "exited with code {code}"),
             End::Signal(number) => {
-                write!(f, "was killed by signal {number} ({})", signal_name(*number).unwrap_or("no name"))
+                write!(f, "was killed by signal {number} ({})", name_of(*number))
             }
         }
     }
+}
+
+/// What a signal is called.
+pub(super) fn name_of(signal: i32) -> &'static str {
+    signal_name(signal).unwrap_or("no name")
 }
 
 /// A rank, from its start to its reaping.
@@ -82,7 +87,9 @@ impl Process {
         let mut command = command(job, rank, theirs.as_raw_fd());
         inherit(&mut command, theirs.into());
         let mut child = command.spawn()?;
-        child.stdin.take().map(feed);
+        if let Some(pipe) = child.stdin.take() {
+            feed(pipe);
+        }
         let outputs = outputs(&mut child, rank)?;
         Ok(Process { rank, pmi: Some(ours), outputs, end: None, child })
     }

@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use super::process::{End, Process};
+use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
 use super::{GRACE, Job, LAST_WORDS, orphans, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
@@ -122,7 +122,7 @@ impl Supervisor {
             }
             let number = self.interrupts[index].number;
             let again = self.failure.is_some();
-            self.fail(End::Signal(number).code(), format!("signal {number} came; ending all ranks"));
+            self.fail(End::Signal(number).code(), format!("{} came, ending all ranks", name_of(number)));
             self.signal_all(Signal::from_named_raw(number).unwrap_or(Signal::TERM));
             // Whoever interrupts a job that is ending already does not want to wait for its grace.
             self.timetable =
@@ -252,5 +252,6 @@ impl Drop for Supervisor {
             process.reap();
         }
         orphans::end_all(GRACE);
+        orphans::adopt_no_more();
     }
 }

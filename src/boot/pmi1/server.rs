@@ -147,9 +147,9 @@ impl Server {
             "put" => self.put(line),
             "get" => self.get(line),
             "finalize" => self.finalize(rank),
-            "publish_name" => "cmd=publish_result rc=1 msg=not_supported".into(),
-            "unpublish_name" => "cmd=unpublish_result rc=1 msg=not_supported".into(),
-            "lookup_name" => "cmd=lookup_result rc=1 msg=not_supported".into(),
+            "publish_name" => "cmd=publish_result rc=1 info=fail msg=not_supported".into(),
+            "unpublish_name" => "cmd=unpublish_result rc=1 info=fail msg=not_supported".into(),
+            "lookup_name" => "cmd=lookup_result rc=1 info=fail msg=not_supported".into(),
             "abort" => return Err(abort(line)),
             other => {
                 return Err(Answer::Unintelligible(format!(
