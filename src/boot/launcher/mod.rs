@@ -7,7 +7,8 @@
 //! How a job ends: by itself, when all ranks have exited; or after the first failure, when the others
 //! have a moment for their own last words ([`LAST_WORDS`]), then SIGTERM, then after [`GRACE`] SIGKILL.
 //! Signals go to whole process groups; what has left its group is found among the orphans, which Linux
-//! hands to the launcher. If the launcher itself is killed, the kernel kills the ranks.
+//! hands to the launcher. If the launcher itself is killed, the kernel kills the ranks; what these have
+//! started is then out of reach.
 //!
 //! | file | what |
 //! |---|---|

@@ -21,6 +21,9 @@ use crate::rank::{Place, Rank};
 /// The shortest value with which cards still travel in a sensible number of chunks.
 const LEAST_ROOM: usize = 64;
 
+/// The answer that comes when every rank has asked for it.
+const BARRIER_OUT: &str = "barrier_out";
+
 /// A rank's connection with its launcher.
 pub struct Pmi1 {
     wire: Wire,
@@ -108,7 +111,7 @@ impl Exchange for Pmi1 {
         check_card(card)?;
         self.gathers += 1;
         self.publish(card)?;
-        self.wire.ask("cmd=barrier_in", "barrier_out")?;
+        self.wire.ask("cmd=barrier_in", BARRIER_OUT)?;
         let mine = self.place.rank;
         (0..self.place.size)
             .map(|rank| if rank == mine { Ok(card.to_vec()) } else { self.fetch(rank) })
@@ -202,10 +205,16 @@ impl Wire {
         match error.kind() {
             ErrorKind::TimedOut => Error::boot(
                 format!(
-                    "the launcher on {name} did not answer '{expected}' within {} s: some rank has not started or died before boot",
-                    self.limit.as_secs()
+                    "the launcher on {name} did not answer with '{expected}' within {} s{}",
+                    self.limit.as_secs(),
+                    // Only this answer depends on the other ranks.
+                    if expected == BARRIER_OUT {
+                        ": some rank has not started or died before boot"
+                    } else {
+                        ""
+                    }
                 ),
-                "see what the other ranks say; CIRCULANT_BOOT_TIMEOUT gives them more seconds",
+                "see what the launcher and the other ranks say; CIRCULANT_BOOT_TIMEOUT gives them more seconds",
             ),
             ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::boot(
                 format!("the launcher closed {name} where '{expected}' was expected"),
@@ -427,13 +436,19 @@ mod tests {
 
     #[test]
     fn a_launcher_that_never_answers_meets_the_deadline() {
-        let (_silent, theirs) = UnixStream::pair().unwrap();
-        let error =
-            client(theirs, Place { rank: 0, size: 2 }, Duration::from_secs(1)).err().unwrap().to_string();
-        assert!(
-            error.contains("did not answer 'response_to_init' within 1 s: some rank has not started"),
-            "{error}"
-        );
+        for (before, part) in [
+            (String::new(), "did not answer with 'response_to_init' within 1 s;"),
+            (
+                [INIT, MAXES, SPACE, PUT].concat(),
+                "with 'barrier_out' within 1 s: some rank has not started or died",
+            ),
+        ] {
+            let (mut silent, theirs) = UnixStream::pair().unwrap();
+            silent.write_all(before.as_bytes()).unwrap();
+            let met = client(theirs, Place { rank: 0, size: 2 }, Duration::from_secs(1));
+            let error = met.and_then(|mut boot| boot.allgather(b"")).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]
