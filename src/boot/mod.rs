@@ -1,10 +1,31 @@
 //! How the ranks of a job find each other: one allgather of small cards, then nothing more.
 //!
 //! Whatever started the processes gives rank, size and a way to exchange a few bytes; the rest is
-//! done over the fabric. A launcher's word on who shares a node is not asked for.
+//! done over the fabric. A launcher's word on who shares a node is not asked for: answers differ
+//! between launchers and their versions, so a rank's host identity belongs in its card.
+//!
+//! | file | what |
+//! |---|---|
+//! | `detect` | reads the environment and decides, without touching a socket |
+//! | `single` | one process alone |
+//! | `pmi1` | the launchers' protocol PMI-1: line, client, server |
+//! | `rendezvous` | TCP to an agreed address, where there is no launcher |
+//! | `launcher` | starts ranks on this machine and serves PMI-1 to them |
 
-use crate::error::Result;
+mod detect;
+pub mod launcher;
+pub mod pmi1;
+pub mod rendezvous;
+mod single;
+mod socket;
+
+use crate::error::{Error, Result};
 use crate::rank::Place;
+
+pub use detect::{Choice, Variables};
+
+/// The most bytes that a card may have.
+pub const CARD_BYTES: usize = 4096;
 
 /// A way to exchange small cards among all ranks, before there is a fabric.
 pub trait Exchange: Send {
@@ -15,10 +36,37 @@ pub trait Exchange: Send {
     fn name(&self) -> String;
 
     /// Every rank's card, in rank order. All ranks call it the same number of times; a card has at
-    /// most 4096 bytes. Fails (with the rank that is missing, where that can be known) and never waits
-    /// for ever.
+    /// most [`CARD_BYTES`]. Fails (with the rank that is missing, where that can be known) and never
+    /// waits for ever: each call has the deadline of `CIRCULANT_BOOT_TIMEOUT`.
     fn allgather(&mut self, card: &[u8]) -> Result<Vec<Vec<u8>>>;
 
     /// Tells the launcher that this process ends well. Called once, last.
     fn finish(&mut self) -> Result<()>;
+}
+
+/// Finds out from the environment what started this process, and joins the others.
+///
+/// # Errors
+/// [`Error::Boot`] with the variable, its value and the cure when a variable is malformed, when the
+/// launcher's protocol is not spoken here, or when the others cannot be reached in time.
+pub fn detect() -> Result<Box<dyn Exchange>> {
+    let variables = Variables::of_the_process();
+    let limit = variables.timeout()?;
+    Ok(match variables.choose()? {
+        Choice::Single => Box::new(single::Single),
+        Choice::Pmi1Socket { fd, place } => Box::new(pmi1::client::Pmi1::from_inherited(fd, place, limit)?),
+        Choice::Pmi1Port { address, id } => Box::new(pmi1::client::Pmi1::from_port(&address, id, limit)?),
+        Choice::Rendezvous { address, place } => {
+            Box::new(rendezvous::Rendezvous::meet(&address, place, limit)?)
+        }
+    })
+}
+
+/// Refuses a card that no exchange carries, before anything is sent.
+fn check_card(card: &[u8]) -> Result<()> {
+    if card.len() <= CARD_BYTES {
+        return Ok(());
+    }
+    let what = format!("the card has {} bytes, at most {CARD_BYTES} are carried", card.len());
+    Err(Error::argument("boot allgather", what, "send the rest over the fabric"))
 }

@@ -1,0 +1,61 @@
+//! `circulant run`: starts the ranks of a job on this machine.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use circulant::boot::launcher::Job;
+use circulant::error::Error;
+
+/// Start N ranks of a command on this machine, and end them together.
+///
+/// The ranks find each other through PMI-1, which circulant's own programs speak, and MPI programs that
+/// were built for MPICH or Intel MPI. When a rank fails, the launcher says which and how, and ends the
+/// rest; nothing that a rank has started stays behind.
+///
+/// The exit code is 0 if every rank's is 0, else that of the first rank that failed, 128 + n if signal n
+/// killed it; 127 if there is no such command.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  circulant run -n 4 -- circulant bench broadcast      four ranks that find each other
+  circulant run -n 3 --label -- sh -c 'echo $PMI_RANK' [0] 0, [1] 1, [2] 2, in any order
+  circulant run -n 8 --nodes 2 -- ./program            ranks 0-3 and 4-7 take themselves for two nodes
+
+The ranks' variables: PMI_FD, PMI_RANK, PMI_SIZE, and with --nodes CIRCULANT_NODE. Rank 0 reads the
+launcher's input, the others none.")]
+pub struct Run {
+    /// How many ranks to start
+    #[arg(short = 'n', long = "ranks", value_name = "N")]
+    ranks: u32,
+
+    /// Let the ranks take themselves for K nodes, in contiguous runs of nearly equal length
+    #[arg(long, value_name = "K")]
+    nodes: Option<u32>,
+
+    /// Begin each line of output with its rank: [3] text
+    #[arg(long, overrides_with = "no_label")]
+    label: bool,
+
+    /// Let the ranks write straight to the launcher's output (the default)
+    #[arg(long, overrides_with = "label")]
+    no_label: bool,
+
+    /// The command that every rank runs, and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    /// Runs the job to its end and passes its exit code on.
+    pub fn run(self) -> Result<ExitCode, Error> {
+        let mut words = self.command.into_iter();
+        let job = Job {
+            ranks: self.ranks,
+            nodes: self.nodes,
+            command: words.next().unwrap_or_default(),
+            args: words.collect(),
+            env: vec![],
+            label: self.label && !self.no_label,
+        };
+        job.run().map(ExitCode::from)
+    }
+}

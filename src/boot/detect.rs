@@ -1,0 +1,329 @@
+//! What started this process? Decided from environment variables alone.
+//!
+//! It never opens a socket and never guesses: a launcher whose protocol is not spoken is an error
+//! with the cure, because N ranks that each believe to be alone are worse than none. Variables come
+//! from a lookup, so that every case can be tested without touching the process's own environment.
+#![forbid(unsafe_code)]
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::rendezvous::Address;
+use crate::error::{Error, Result};
+use crate::rank::Place;
+
+/// How long a rank waits for the others unless `CIRCULANT_BOOT_TIMEOUT` says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What to do to run one process where a launcher's variables say more.
+const ALONE: &str = "CIRCULANT_BOOT=single runs this process alone";
+
+/// What started this process, and how it says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// Nothing did: one process alone.
+    Single,
+    /// A launcher that speaks PMI-1 over an inherited socket.
+    Pmi1Socket {
+        /// The socket's number in this process.
+        fd: i32,
+        /// Who and how many we are.
+        place: Place,
+    },
+    /// A launcher that speaks PMI-1 over TCP and gives the place there.
+    Pmi1Port {
+        /// Where it listens.
+        address: Address,
+        /// What it calls this process.
+        id: u32,
+    },
+    /// The user's own: all ranks meet at rank 0's address.
+    Rendezvous {
+        /// Where rank 0 listens.
+        address: Address,
+        /// Who and how many we are.
+        place: Place,
+    },
+}
+
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// The environment variables of a process, or a test's.
+pub struct Variables<'a>(Box<Lookup<'a>>);
+
+impl<'a> Variables<'a> {
+    /// Variables that a function looks up.
+    pub fn new(lookup: impl Fn(&str) -> Option<String> + 'a) -> Self {
+        Variables(Box::new(lookup))
+    }
+
+    /// This process's environment. A value that is not UTF-8 is shown with replacement characters, and
+    /// is then refused as malformed.
+    pub fn of_the_process() -> Self {
+        Variables::new(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned()))
+    }
+
+    /// How long a rank waits for the others: `CIRCULANT_BOOT_TIMEOUT` in seconds, 60 if not set.
+    pub fn timeout(&self) -> Result<Duration> {
+        match self.number::<u32>("CIRCULANT_BOOT_TIMEOUT")? {
+            None => Ok(TIMEOUT),
+            Some(0) => {
+                Err(refused("CIRCULANT_BOOT_TIMEOUT", "0", "give at least one second, or unset it for 60"))
+            }
+            Some(seconds) => Ok(Duration::from_secs(seconds.into())),
+        }
+    }
+
+    /// Which way of boot the variables ask for. The first of these that is there: `CIRCULANT_BOOT`,
+    /// `CIRCULANT_RENDEZVOUS`, PMI-1; else a launcher not spoken (an error); else a single process.
+    pub fn choose(&self) -> Result<Choice> {
+        match self.text("CIRCULANT_BOOT").as_deref() {
+            Some("single") => Ok(Choice::Single),
+            Some("pmi1") => self.pmi1()?.ok_or_else(|| self.no_pmi()),
+            Some("rendezvous") => self.rendezvous_as_asked(),
+            Some(other) => Err(refused("CIRCULANT_BOOT", other, "it is one of single, pmi1, rendezvous")),
+            None => self.found(),
+        }
+    }
+
+    fn found(&self) -> Result<Choice> {
+        if let Some(choice) = self.rendezvous()? {
+            return Ok(choice);
+        }
+        if let Some(choice) = self.pmi1()? {
+            return Ok(choice);
+        }
+        self.refuse_pmi_without_socket()?;
+        self.refuse_pmix()?;
+        self.refuse_slurm()?;
+        Ok(Choice::Single)
+    }
+
+    fn pmi1(&self) -> Result<Option<Choice>> {
+        if let Some(fd) = self.number("PMI_FD")? {
+            let place =
+                self.place("PMI_RANK", "PMI_SIZE", "PMI_FD is set, so the launcher should set it too")?;
+            return Ok(Some(Choice::Pmi1Socket { fd, place }));
+        }
+        let Some(address) = self.address("PMI_PORT")? else { return Ok(None) };
+        let id = self.needed("PMI_ID", "PMI_PORT is set, so the launcher should set it too")?;
+        Ok(Some(Choice::Pmi1Port { address, id }))
+    }
+
+    fn rendezvous(&self) -> Result<Option<Choice>> {
+        let Some(address) = self.address("CIRCULANT_RENDEZVOUS")? else { return Ok(None) };
+        let place = self.place("CIRCULANT_RANK", "CIRCULANT_SIZE", "CIRCULANT_RENDEZVOUS needs it")?;
+        Ok(Some(Choice::Rendezvous { address, place }))
+    }
+
+    fn rendezvous_as_asked(&self) -> Result<Choice> {
+        if let Some(choice) = self.rendezvous()? {
+            return Ok(choice);
+        }
+        let why =
+            "CIRCULANT_BOOT=rendezvous needs CIRCULANT_RENDEZVOUS=host:port, or torchrun's four variables";
+        let host = self.needed::<String>("MASTER_ADDR", why)?;
+        let port = self.needed::<u16>("MASTER_PORT", why)?;
+        let place = self.place("RANK", "WORLD_SIZE", why)?;
+        Ok(Choice::Rendezvous { address: Address { host, port }, place })
+    }
+
+    fn refuse_pmi_without_socket(&self) -> Result<()> {
+        match self.number::<u32>("PMI_SIZE")? {
+            Some(size) if size > 1 => Err(self.no_pmi()),
+            _ => Ok(()),
+        }
+    }
+
+    fn no_pmi(&self) -> Error {
+        let size = self.text("PMI_SIZE").map_or_else(|| "not set".into(), |size| format!("'{size}'"));
+        Error::boot(
+            format!("neither PMI_FD nor PMI_PORT is set (PMI_SIZE is {size})"),
+            format!("start with `circulant run`, mpiexec or `srun --mpi=pmi2`; {ALONE}"),
+        )
+    }
+
+    fn refuse_pmix(&self) -> Result<()> {
+        let rank = self.text("PMIX_RANK");
+        let size = self.number::<u32>("OMPI_COMM_WORLD_SIZE")?;
+        if size == Some(1) || (rank.is_none() && size.is_none()) {
+            return Ok(());
+        }
+        let seen = match size {
+            Some(size) => format!("OMPI_COMM_WORLD_SIZE={size}"),
+            None => format!("PMIX_RANK={}", rank.unwrap_or_default()),
+        };
+        Err(Error::boot(
+            format!("the launcher speaks PMIx ({seen}), which is not spoken here"),
+            format!("use `circulant run`, MPICH's mpiexec or `srun --mpi=pmi2`; {ALONE}"),
+        ))
+    }
+
+    fn refuse_slurm(&self) -> Result<()> {
+        let name =
+            ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"].into_iter().find(|name| self.text(name).is_some());
+        let (Some(name), Some(task)) = (name, self.text("SLURM_PROCID")) else { return Ok(()) };
+        match self.number::<u32>(name)? {
+            Some(tasks) if tasks > 1 => Err(Error::boot(
+                format!("started by srun without PMI (SLURM_PROCID={task}, {name}={tasks})"),
+                format!("use `srun --mpi=pmi2`; {ALONE}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn place(&self, rank_name: &str, size_name: &str, why: &str) -> Result<Place> {
+        let rank = self.needed(rank_name, why)?;
+        let size = self.needed(size_name, why)?;
+        if size == 0 {
+            return Err(refused(size_name, size, "a job has at least one rank"));
+        }
+        if rank >= size {
+            return Err(refused(rank_name, rank, &format!("it must be below {size_name}={size}")));
+        }
+        Ok(Place { rank, size })
+    }
+
+    fn address(&self, name: &str) -> Result<Option<Address>> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        match text.parse() {
+            Ok(address) => Ok(Some(address)),
+            Err(()) => Err(refused(name, text, "write host:port with a port from 1 to 65535")),
+        }
+    }
+
+    fn needed<T: FromStr>(&self, name: &str, why: &str) -> Result<T> {
+        self.number(name)?.ok_or_else(|| Error::boot(format!("{name} is not set"), why))
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let value = text
+            .parse()
+            .map_err(|_| refused(name, &text, "it should be a number; set it anew or unset it"))?;
+        Ok(Some(value))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        (self.0)(name)
+    }
+}
+
+fn refused(name: &str, value: impl Display, cure: &str) -> Error {
+    Error::boot(format!("{name} is '{value}'"), cure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(pairs: &[(&str, &str)]) -> Result<Choice> {
+        Variables::new(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into())).choose()
+    }
+
+    fn refusal(pairs: &[(&str, &str)]) -> String {
+        choose(pairs).unwrap_err().to_string()
+    }
+
+    fn at(rank: u32, size: u32) -> Place {
+        Place { rank, size }
+    }
+
+    fn here(port: u16) -> Address {
+        Address { host: "here".into(), port }
+    }
+
+    #[test]
+    fn without_any_variable_a_process_is_alone() {
+        assert_eq!(choose(&[]).unwrap(), Choice::Single);
+    }
+
+    #[test]
+    fn a_launcher_of_one_process_that_is_not_spoken_leaves_it_alone() {
+        assert_eq!(choose(&[("PMIX_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")]).unwrap(), Choice::Single);
+        assert_eq!(choose(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]).unwrap(), Choice::Single);
+        assert_eq!(
+            choose(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "1")]).unwrap(),
+            Choice::Single
+        );
+        assert_eq!(choose(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]).unwrap(), Choice::Single);
+    }
+
+    #[test]
+    fn an_inherited_socket_comes_with_rank_and_size() {
+        let choice = choose(&[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "3"), ("PMIX_RANK", "2")]);
+        assert_eq!(choice.unwrap(), Choice::Pmi1Socket { fd: 7, place: at(2, 3) });
+    }
+
+    #[test]
+    fn a_port_comes_with_an_id() {
+        let choice = choose(&[("PMI_PORT", "here:99"), ("PMI_ID", "4")]);
+        assert_eq!(choice.unwrap(), Choice::Pmi1Port { address: here(99), id: 4 });
+        assert!(refusal(&[("PMI_PORT", "here:99")]).contains("PMI_ID is not set"));
+    }
+
+    #[test]
+    fn an_explicit_rendezvous_goes_before_a_launcher() {
+        let choice = choose(&[
+            ("CIRCULANT_RENDEZVOUS", "here:99"),
+            ("CIRCULANT_RANK", "0"),
+            ("CIRCULANT_SIZE", "2"),
+            ("PMI_FD", "7"),
+        ]);
+        assert_eq!(choice.unwrap(), Choice::Rendezvous { address: here(99), place: at(0, 2) });
+    }
+
+    #[test]
+    fn the_explicit_variable_goes_before_everything() {
+        let single = [("CIRCULANT_BOOT", "single"), ("PMI_FD", "abc"), ("CIRCULANT_RENDEZVOUS", "x")];
+        assert_eq!(choose(&single).unwrap(), Choice::Single);
+        assert!(refusal(&[("CIRCULANT_BOOT", "pmi1")]).contains("neither PMI_FD nor PMI_PORT"));
+        assert!(
+            refusal(&[("CIRCULANT_BOOT", "pmix")]).contains("CIRCULANT_BOOT is 'pmix'; it is one of single")
+        );
+        assert!(refusal(&[("CIRCULANT_BOOT", "")]).contains("CIRCULANT_BOOT is ''"));
+    }
+
+    #[test]
+    fn torchruns_variables_count_only_when_asked_for() {
+        let torch = [("MASTER_ADDR", "here"), ("MASTER_PORT", "99"), ("RANK", "1"), ("WORLD_SIZE", "2")];
+        assert_eq!(choose(&torch).unwrap(), Choice::Single);
+        let asked = [&torch[..], &[("CIRCULANT_BOOT", "rendezvous")]].concat();
+        assert_eq!(choose(&asked).unwrap(), Choice::Rendezvous { address: here(99), place: at(1, 2) });
+        assert!(refusal(&asked[1..]).contains("MASTER_ADDR is not set; CIRCULANT_BOOT=rendezvous needs"));
+    }
+
+    #[test]
+    fn a_launcher_that_is_not_spoken_is_an_error_with_the_cure() {
+        assert!(refusal(&[("PMIX_RANK", "0")]).contains("PMIx (PMIX_RANK=0)"));
+        assert!(refusal(&[("OMPI_COMM_WORLD_SIZE", "4")]).contains("`circulant run`"));
+        assert!(refusal(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")]).contains("use `srun --mpi=pmi2`"));
+        assert!(refusal(&[("PMI_RANK", "1"), ("PMI_SIZE", "4")]).contains("(PMI_SIZE is '4')"));
+    }
+
+    #[test]
+    fn a_malformed_variable_is_named_with_its_value() {
+        for (name, value) in
+            [("PMI_RANK", "abc"), ("PMI_RANK", "-1"), ("PMI_SIZE", "0"), ("PMI_RANK", "3"), ("PMI_FD", "x")]
+        {
+            let good = [("PMI_FD", "7"), ("PMI_RANK", "0"), ("PMI_SIZE", "3")];
+            let pairs = [&[(name, value)], &good[..]].concat();
+            assert!(refusal(&pairs).contains(&format!("{name} is '{value}'")), "{}", refusal(&pairs));
+        }
+        assert!(refusal(&[("PMI_FD", "7"), ("PMI_SIZE", "2")]).contains("PMI_RANK is not set"));
+        for bad in ["here", "here:", ":1", "here:0", "here:70000", "here:x"] {
+            let text = refusal(&[("CIRCULANT_RENDEZVOUS", bad)]);
+            assert!(text.contains(&format!("CIRCULANT_RENDEZVOUS is '{bad}'")), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_timeout_is_in_whole_seconds_and_never_zero() {
+        let timeout = |value: Option<&str>| Variables::new(move |_| value.map(String::from)).timeout();
+        assert_eq!(timeout(None).unwrap(), TIMEOUT);
+        assert_eq!(timeout(Some("5")).unwrap(), Duration::from_secs(5));
+        assert!(timeout(Some("0")).is_err());
+        assert!(timeout(Some("soon")).unwrap_err().to_string().contains("CIRCULANT_BOOT_TIMEOUT is 'soon'"));
+    }
+}

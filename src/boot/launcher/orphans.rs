@@ -1,0 +1,63 @@
+//! What ranks left behind: processes that outlived the rank that started them.
+//!
+//! It never looks for them by name or group. The launcher makes itself their reaper, so the kernel hands
+//! it every orphan among its descendants, also those that made a group or session of their own
+//! (`timeout`, `setsid`).
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::io::Result;
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+
+/// How often one looks whether they are gone.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// From now on, orphans among this process's descendants become its children.
+pub(super) fn adopt() -> Result<()> {
+    set_child_subreaper(Some(getpid()))
+}
+
+/// Orphans go where they went before. What cannot be undone does no harm.
+pub(super) fn adopt_no_more() {
+    let _ = set_child_subreaper(None);
+}
+
+/// Ends all children of this process: SIGTERM, and after `grace` SIGKILL. The orphans of those become
+/// children in turn, so one looks until there is none.
+pub(super) fn end_all(grace: Duration) {
+    let patience = Instant::now() + grace;
+    let mut asked = HashSet::new();
+    loop {
+        let children = children();
+        if children.is_empty() {
+            return;
+        }
+        for child in children {
+            if Instant::now() > patience {
+                let _ = kill_process(child, Signal::KILL);
+            } else if asked.insert(child) {
+                let _ = kill_process(child, Signal::TERM);
+            }
+            let _ = waitpid(Some(child), WaitOptions::NOHANG);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// The children of this process, from the processes that the system lists.
+fn children() -> Vec<Pid> {
+    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).filter(|&pid| parent(pid) == Some(getpid())).collect()
+}
+
+/// The second field after the name, which is in brackets and may hold anything.
+fn parent(pid: Pid) -> Option<Pid> {
+    let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let after_name = &text[text.rfind(')')? + 1..];
+    Pid::from_raw(after_name.split_whitespace().nth(1)?.parse().ok()?)
+}

@@ -1,0 +1,257 @@
+//! The loop of a running job: sockets, output, deaths, signals, and the timetable of an end.
+//!
+//! It never waits for one rank alone and never reports more than the first failure: what follows from it
+//! would only hide it.
+#![forbid(unsafe_code)]
+
+use std::io::{self, ErrorKind, Write};
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use super::process::{End, Process, name_of};
+use super::signals::{self, Signal as Caught};
+use super::{GRACE, Job, LAST_WORDS, orphans, refused, say};
+use crate::boot::pmi1::server::{Answer, Server};
+use crate::boot::socket::timespec;
+use crate::error::Result;
+
+/// Where the job stands between running and over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Timetable {
+    Running,
+    TermAt(Instant),
+    KillAt(Instant),
+    Killed,
+}
+
+/// A job and all that belongs to it.
+pub(super) struct Supervisor {
+    server: Server,
+    processes: Vec<Process>,
+    interrupts: [Caught; 2],
+    child_ended: Caught,
+    timetable: Timetable,
+    /// The exit code of the first failure.
+    failure: Option<u8>,
+}
+
+impl Supervisor {
+    /// Starts all ranks, or none.
+    pub(super) fn start(job: &Job) -> Result<Self> {
+        orphans::adopt().map_err(|error| refused("prctl", error))?;
+        let mut supervisor = Supervisor {
+            server: Server::new(job.ranks, job.nodes),
+            processes: Vec::new(),
+            interrupts: signals::interrupts().map_err(|error| refused("signals", error))?,
+            child_ended: signals::child_ended().map_err(|error| refused("signals", error))?,
+            timetable: Timetable::Running,
+            failure: None,
+        };
+        for rank in 0..job.ranks {
+            match Process::start(job, rank) {
+                Ok(process) => supervisor.processes.push(process),
+                Err(error) if supervisor.is_unstartable(job, &error) => break,
+                Err(error) => return Err(refused(format!("rank {rank} cannot be started"), error)),
+            }
+        }
+        Ok(supervisor)
+    }
+
+    /// Runs the job to its end and gives its exit code.
+    pub(super) fn run(mut self) -> Result<u8> {
+        while !self.is_over() {
+            self.wait()?;
+            self.pass_interrupts_on();
+            self.serve();
+            self.note_ends();
+            self.keep_the_timetable();
+        }
+        Ok(self.failure.unwrap_or(0))
+    }
+
+    /// Whether the command itself is at fault, which no rank could help.
+    fn is_unstartable(&mut self, job: &Job, error: &io::Error) -> bool {
+        let missing = error.kind() == ErrorKind::NotFound;
+        let not_a_program = [Errno::ACCESS, Errno::NOEXEC].map(Errno::raw_os_error);
+        if !missing && !error.raw_os_error().is_some_and(|code| not_a_program.contains(&code)) {
+            return false;
+        }
+        let command = job.command.display();
+        self.fail(if missing { 127 } else { 126 }, format!("cannot start '{command}': {error}"));
+        self.timetable = Timetable::TermAt(Instant::now());
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        let all_ended = self.processes.iter().all(|process| process.end.is_some());
+        // After SIGKILL, only what has left its group can still hold a rank's output open.
+        all_ended && (self.timetable == Timetable::Killed || !self.has_output())
+    }
+
+    fn has_output(&self) -> bool {
+        self.processes.iter().any(|process| !process.outputs.is_empty())
+    }
+
+    /// Waits until something happens or the timetable has a step to take.
+    fn wait(&self) -> Result<()> {
+        let step = match self.timetable {
+            Timetable::TermAt(at) | Timetable::KillAt(at) => {
+                Some(at.saturating_duration_since(Instant::now()))
+            }
+            Timetable::Running | Timetable::Killed => None,
+        };
+        let signals = self.interrupts.iter().chain([&self.child_ended]);
+        let mut fds: Vec<_> = signals.map(|signal| PollFd::new(signal, PollFlags::IN)).collect();
+        for process in &self.processes {
+            fds.extend(process.pmi.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+            fds.extend(process.outputs.iter().map(|output| PollFd::new(output, PollFlags::IN)));
+        }
+        match poll(&mut fds, step.map(timespec).as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(refused("poll", error)),
+        }
+    }
+
+    fn pass_interrupts_on(&mut self) {
+        for index in 0..self.interrupts.len() {
+            if !self.interrupts[index].came() {
+                continue;
+            }
+            let number = self.interrupts[index].number;
+            let again = self.failure.is_some();
+            self.fail(End::Signal(number).code(), format!("{} came, ending all ranks", name_of(number)));
+            self.signal_all(Signal::from_named_raw(number).unwrap_or(Signal::TERM));
+            // Whoever interrupts a job that is ending already does not want to wait for its grace.
+            self.timetable =
+                Timetable::KillAt(Instant::now() + if again { Default::default() } else { GRACE });
+        }
+    }
+
+    fn serve(&mut self) {
+        for index in 0..self.processes.len() {
+            self.serve_one(index);
+        }
+    }
+
+    fn serve_one(&mut self, index: usize) {
+        let process = &mut self.processes[index];
+        process.pass_on();
+        let bytes = process.receive();
+        for answer in self.server.receive(process.rank, &bytes) {
+            match answer {
+                Answer::Reply { rank, line } => self.reply(rank as usize, &line),
+                Answer::Abort { code, message } => self.abort(index, code, &message),
+                Answer::Unintelligible(what) => {
+                    self.end_now(1, format!("{} sent to PMI {what}", self.processes[index]));
+                }
+            }
+        }
+    }
+
+    /// A rank has one answer under way at most, so there is room for it, unless the rank is not a client.
+    fn reply(&mut self, index: usize, line: &str) {
+        let process = &mut self.processes[index];
+        let Some(socket) = &mut process.pmi else { return };
+        match socket.write_all(line.as_bytes()) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.end_now(1, format!("{} does not read the answers of PMI", self.processes[index]));
+            }
+            // A closed socket: how the rank ended says more.
+            _ => {}
+        }
+    }
+
+    fn abort(&mut self, index: usize, code: i32, message: &str) {
+        let words = if message.is_empty() { String::new() } else { format!(": {message}") };
+        let process = &self.processes[index];
+        // An abort is a failure, whatever the code that it asks for.
+        self.end_now((code as u8).max(1), format!("{process} called abort with code {code}{words}"));
+    }
+
+    fn note_ends(&mut self) {
+        self.child_ended.came();
+        for index in 0..self.processes.len() {
+            if self.processes[index].has_just_ended() {
+                // What it sent and wrote last belongs before the sentence on its end.
+                self.serve_one(index);
+                self.judge_end(index);
+            }
+        }
+        self.judge_barrier();
+    }
+
+    fn judge_end(&mut self, index: usize) {
+        let process = &self.processes[index];
+        match process.end {
+            Some(End::Exit(0)) if self.server.owes_nothing(process.rank) => {}
+            Some(End::Exit(0)) => {
+                self.fail(1, format!("{process} exited with code 0, but joined PMI and did not finalize"))
+            }
+            Some(end) => self.fail(end.code(), format!("{process} {end}")),
+            None => {}
+        }
+    }
+
+    /// A barrier that an exited rank can never enter would wait for ever.
+    fn judge_barrier(&mut self) {
+        let left = self.processes.iter().find(|process| process.end.is_some());
+        if let Some(process) = left.filter(|_| self.server.barrier_waits()) {
+            self.fail(1, format!("{process} has exited, and other ranks wait for it in a PMI barrier"));
+        }
+    }
+
+    /// Says the first failure, and lets the others say their last words.
+    fn fail(&mut self, code: u8, sentence: String) {
+        if self.failure.is_none() {
+            self.failure = Some(code);
+            say(sentence);
+            self.timetable = Timetable::TermAt(Instant::now() + LAST_WORDS);
+        }
+    }
+
+    /// A failure after which a rank would wait in vain for an answer.
+    fn end_now(&mut self, code: u8, sentence: String) {
+        if self.failure.is_none() {
+            self.fail(code, sentence);
+            self.timetable = Timetable::TermAt(Instant::now());
+        }
+    }
+
+    fn keep_the_timetable(&mut self) {
+        let now = Instant::now();
+        match self.timetable {
+            Timetable::TermAt(at) if at <= now => {
+                self.signal_all(Signal::TERM);
+                self.timetable = Timetable::KillAt(now + GRACE);
+            }
+            Timetable::KillAt(at) if at <= now => {
+                self.signal_all(Signal::KILL);
+                self.timetable = Timetable::Killed;
+            }
+            // Something that a rank left behind still has its output; it may finish, but not for ever.
+            Timetable::Running if self.processes.iter().all(|process| process.end.is_some()) => {
+                self.timetable = Timetable::TermAt(now + GRACE);
+            }
+            _ => {}
+        }
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        self.processes.iter().for_each(|process| process.signal(signal));
+    }
+}
+
+/// However a job ends, also with an error while it starts, nothing of it stays.
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.signal_all(Signal::TERM);
+        for process in self.processes.iter_mut().filter(|process| process.end.is_some()) {
+            process.reap();
+        }
+        orphans::end_all(GRACE);
+        orphans::adopt_no_more();
+    }
+}

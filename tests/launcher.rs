@@ -1,0 +1,337 @@
+//! `circulant run` with real processes: exit codes, output, deaths, and that nothing stays behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Ends a hang; nothing here takes nearly as long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn launcher(options: &[&str], command: &[&str]) -> Command {
+    let mut launcher = Command::new(env!("CARGO_BIN_EXE_circulant"));
+    launcher.arg("run").args(options).arg("--").args(command);
+    launcher
+}
+
+fn run(options: &[&str], script: &str) -> Output {
+    launcher(options, &["sh", "-c", script]).stdin(Stdio::null()).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// Waits until a file has as many lines, which are process numbers, and gives them.
+fn numbers(file: &Path, count: usize) -> Vec<i32> {
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        if text.ends_with('\n') && text.lines().count() == count {
+            return text.lines().map(|line| line.trim().parse().unwrap()).collect();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("fewer than {count} processes have started");
+}
+
+fn is_alive(pid: i32) -> bool {
+    // A dead process that nobody has reaped is listed still, in state Z.
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat[stat.rfind(')').unwrap()..].starts_with(") Z"))
+}
+
+fn assert_all_gone(pids: &[i32]) {
+    let start = Instant::now();
+    while pids.iter().any(|&pid| is_alive(pid)) {
+        assert!(start.elapsed() < PATIENCE, "still there: {pids:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn every_rank_knows_its_place() {
+    let output = run(&["-n", "3"], "echo $PMI_RANK of $PMI_SIZE $CIRCULANT_NODE");
+    assert_eq!(sorted(&out(&output)), ["0 of 3", "1 of 3", "2 of 3"]);
+    assert_eq!((code(&output), err(&output).as_str()), (0, ""));
+}
+
+#[test]
+fn nodes_are_contiguous_runs() {
+    let output = run(&["-n", "5", "--nodes", "2", "--label"], "echo $CIRCULANT_NODE");
+    assert_eq!(sorted(&out(&output)), ["[0] 0", "[1] 0", "[2] 0", "[3] 1", "[4] 1"]);
+}
+
+#[test]
+fn labels_are_on_every_line_of_both_streams_and_the_last_needs_no_newline() {
+    let output = run(&["-n", "2", "--label"], "printf 'one\\ntwo'; printf 'bad' >&2");
+    assert_eq!(sorted(&out(&output)), ["[0] one", "[0] two", "[1] one", "[1] two"]);
+    assert_eq!(sorted(&err(&output)), ["[0] bad", "[1] bad"]);
+}
+
+#[test]
+fn no_output_is_lost_and_no_line_is_torn() {
+    let output = run(&["-n", "3", "--label"], "seq 1 20000");
+    assert_eq!(code(&output), 0);
+    for rank in 0..3 {
+        let label = format!("[{rank}] ");
+        let text = out(&output);
+        let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(&label)).collect();
+        assert!(lines.iter().map(|line| line.parse::<u32>().unwrap()).eq(1..=20000));
+    }
+}
+
+#[test]
+fn output_that_outlives_its_rank_is_waited_for() {
+    let output = run(&["-n", "1", "--label"], "(sleep 0.05; echo late) & exit 0");
+    assert_eq!((code(&output), out(&output).as_str()), (0, "[0] late\n"));
+}
+
+#[test]
+fn rank_zero_reads_the_input_and_the_others_none() {
+    let mut child = launcher(&["-n", "2", "--label"], &["cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"words\n").unwrap();
+    assert_eq!(out(&child.wait_with_output().unwrap()), "[0] words\n");
+}
+
+#[test]
+fn a_nonzero_exit_code_is_passed_on_and_the_rank_is_named() {
+    let output = run(&["-n", "3"], "test $PMI_RANK = 1 && exit 7; exec sleep 1000");
+    assert_eq!(code(&output), 7);
+    let text = err(&output);
+    assert!(
+        text.starts_with("circulant: rank 1 (pid ") && text.ends_with(") exited with code 7\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_others_may_say_their_last_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "test $PMI_RANK = 0 && {{ until test -e {0}; do sleep 0.01; done; exit 3; }}
+         trap 'echo last words; exit 9' TERM; touch {0}; while :; do sleep 0.01; done",
+        ready.display()
+    );
+    let output = run(&["-n", "2"], &script);
+    assert_eq!((code(&output), out(&output).as_str()), (3, "last words\n"));
+}
+
+#[test]
+fn a_rank_killed_by_a_signal_is_named() {
+    let output = run(&["-n", "2"], "test $PMI_RANK = 1 && kill -9 $$; exec sleep 1000");
+    assert_eq!(code(&output), 128 + 9);
+    let text = err(&output);
+    assert!(
+        text.starts_with("circulant: rank 1 (pid ") && text.contains("killed by signal 9 (SIGKILL)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn ranks_that_ignore_sigterm_are_ended_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let script = format!(
+        "test $PMI_RANK = 0 && {{ until test -s {0}; do sleep 0.01; done; exit 5; }}
+         trap '' TERM; echo $$ >> {0}; while :; do sleep 1; done",
+        file.display()
+    );
+    let output = run(&["-n", "2"], &script);
+    assert_eq!(code(&output), 5);
+    assert_all_gone(&numbers(&file, 1));
+}
+
+#[test]
+fn what_a_rank_has_started_is_ended_with_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    for (start, end) in
+        [("sleep 1000", "exit 4"), ("setsid sleep 1000", "exit 0"), ("timeout 1000 sleep 1000", "kill -9 $$")]
+    {
+        let file = folder.path().join(start);
+        let script = format!("{start} & echo $! >> '{}'; {end}", file.display());
+        run(&["-n", "2"], &script);
+        assert_all_gone(&numbers(&file, 2));
+    }
+}
+
+#[test]
+fn an_interrupt_is_passed_on() {
+    for (caught, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM")] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pids");
+        let script = format!(
+            "trap 'echo got {name}; exit 0' {name}; echo $$ >> {}; while :; do sleep 0.01; done",
+            file.display()
+        );
+        let child = launcher(&["-n", "2"], &["sh", "-c", &script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pids = numbers(&file, 2);
+        signal(&child, caught);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(code(&output), 128 + caught.as_raw());
+        assert_eq!(out(&output), format!("got {name}\n").repeat(2));
+        assert_all_gone(&pids);
+    }
+}
+
+#[test]
+fn a_launcher_that_is_killed_leaves_no_rank() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let script = format!("echo $$ >> {}; exec sleep 1000", file.display());
+    let mut child = launcher(&["-n", "3"], &["sh", "-c", &script]).spawn().unwrap();
+    let pids = numbers(&file, 3);
+    signal(&child, Signal::KILL);
+    child.wait().unwrap();
+    assert_all_gone(&pids);
+}
+
+#[test]
+fn a_missing_command_is_one_clear_error() {
+    let output = launcher(&["-n", "4"], &["/no/such/command"]).output().unwrap();
+    assert_eq!(code(&output), 127);
+    assert_eq!(
+        err(&output),
+        "circulant: cannot start '/no/such/command': No such file or directory (os error 2)\n"
+    );
+    let output = launcher(&["-n", "4"], &["/etc/passwd"]).output().unwrap();
+    assert_eq!((code(&output), err(&output).lines().count()), (126, 1));
+}
+
+#[test]
+fn impossible_numbers_are_refused() {
+    for (options, part) in
+        [(&["-n", "0"][..], "0 ranks"), (&["-n", "2", "--nodes", "3"], "3 nodes for 2 ranks")]
+    {
+        let output = run(options, "echo started");
+        assert_ne!(code(&output), 0);
+        assert!(err(&output).contains(part) && out(&output).is_empty(), "{}", err(&output));
+    }
+}
+
+/// What a rank of the tests below does. As a test of its own it is a single process.
+#[test]
+#[ignore = "a rank that other tests start"]
+fn a_rank() {
+    let mut boot = circulant::boot::detect().unwrap();
+    let place = boot.place();
+    if std::env::var("LEAVES_BEFORE").ok() == Some(place.rank.to_string()) {
+        std::process::exit(0);
+    }
+    for round in 0..3 {
+        let card =
+            |rank: u32| format!("round {round} rank {rank} ").repeat(rank as usize % 5 * 40).into_bytes();
+        let all = boot.allgather(&card(place.rank)).unwrap();
+        assert!(all == (0..place.size).map(card).collect::<Vec<_>>());
+    }
+    println!("{} of {} by {}", place.rank, place.size, boot.name().split(' ').next().unwrap());
+    if std::env::var("LEAVES_AFTER").ok() == Some(place.rank.to_string()) {
+        std::process::exit(0);
+    }
+    boot.finish().unwrap();
+}
+
+fn run_ranks(options: &[&str], variable: Option<(&str, &str)>) -> Output {
+    let this = std::env::current_exe().unwrap();
+    let mut launcher =
+        launcher(options, &[this.to_str().unwrap(), "--exact", "a_rank", "--ignored", "--nocapture"]);
+    launcher.envs(variable).output().unwrap()
+}
+
+#[test]
+fn ranks_find_each_other_through_the_launcher() {
+    for size in [1, 2, 5, 33] {
+        let output = run_ranks(&["-n", &size.to_string()], None);
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        for rank in 0..size {
+            assert!(out(&output).contains(&format!("{rank} of {size} by PMI-1")), "{}", out(&output));
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_before_the_barrier_is_named() {
+    let output = run_ranks(&["-n", "3"], Some(("LEAVES_BEFORE", "1")));
+    assert_eq!(code(&output), 1);
+    assert!(err(&output).contains("circulant: rank 1 (pid "), "{}", err(&output));
+}
+
+#[test]
+fn a_rank_that_leaves_without_finalize_is_named() {
+    let output = run_ranks(&["-n", "3"], Some(("LEAVES_AFTER", "2")));
+    assert_eq!(code(&output), 1);
+    assert!(
+        err(&output).contains("exited with code 0, but joined PMI and did not finalize"),
+        "{}",
+        err(&output)
+    );
+}
+
+/// Starts a shell whose rank 1 sends this to its PMI socket while the others wait.
+fn when_rank_1_says(line: &str) -> Output {
+    let script = format!("test $PMI_RANK = 1 && echo '{line}' >&$PMI_FD; exec sleep 1000");
+    // Not every sh writes to a number of two digits.
+    launcher(&["-n", "2"], &["bash", "-c", &script]).output().unwrap()
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_code() {
+    let output = when_rank_1_says("cmd=abort exitcode=6 message=no more luck");
+    assert_eq!(code(&output), 6);
+    assert!(err(&output).contains(") called abort with code 6: no more luck\n"), "{}", err(&output));
+}
+
+#[test]
+fn nonsense_on_the_pmi_socket_is_quoted_and_ends_the_job() {
+    let output = when_rank_1_says("what is this");
+    assert_eq!(code(&output), 1);
+    let text = err(&output);
+    assert!(
+        text.contains("rank 1 (pid ") && text.contains("a line without a command: 'what is this'"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_first_line_of_output_comes_while_the_job_runs() {
+    let mut child = launcher(&["-n", "1", "--label"], &["sh", "-c", "echo first; exec sleep 1000"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "[0] first\n");
+    signal(&child, Signal::TERM);
+    child.wait().unwrap();
+}
