@@ -2,4 +2,5 @@
 
 pub mod error;
 pub mod rank;
+pub mod schedule;
 pub mod transport;
