@@ -9,14 +9,14 @@
 //! - In that smaller graph the block comes from the upper end, beyond its root. There the send schedule
 //!   (Algorithm 6) is one run of a constant for nearly all ranks; the few others are the source's violations.
 //!
-//! Every schedule brings each block once (condition 3), so one open round is the block that is missing. Two
-//! open rounds are as easy when one is round 0, whose block is the sender's baseblock. The rest is searched for.
+//! Every schedule brings each block once (condition 3), so a single open round brings the block that is missing.
+//! Only where two or more are open the search is asked.
 //!
 //! The decision: this and not the search alone, because here no step depends on the one before in a way that
 //! a processor could guess wrong, and a guess costs more than the arithmetic.
 
-use super::observer::Observer;
 use super::search::{Hops, search};
+use super::send::Part;
 use super::{MAX_ROUNDS, Skips};
 use crate::rank::Rank;
 
@@ -28,11 +28,11 @@ pub(super) struct Receive {
 
 /// The receive schedule of `rank`, O(log p).
 #[inline]
-pub(super) fn receive(skips: &Skips, rank: Rank, observer: &mut impl Observer) -> Receive {
+pub(super) fn receive(skips: &Skips, rank: Rank) -> Receive {
     let q = skips.rounds();
     let mut reading = Reading::new(skips, rank);
     reading.read();
-    let hops = reading.complete(rank, observer);
+    let hops = reading.complete(rank);
     let baseblock = reading.digit;
     let mut blocks = [0; MAX_ROUNDS];
     for k in 0..q as usize {
@@ -42,6 +42,9 @@ pub(super) fn receive(skips: &Skips, rank: Rank, observer: &mut impl Observer) -
     Receive { baseblock, blocks }
 }
 
+/// The sender stands in another part than the last.
+const LOST: u64 = u64::MAX;
+
 struct Reading<'s> {
     skips: &'s Skips,
     hops: Hops,
@@ -49,6 +52,8 @@ struct Reading<'s> {
     found: u64,
     /// The rounds that could not be read off, a bit each.
     open: u64,
+    /// For each open round the skips that come before the hop noted for it.
+    nearer: [u64; MAX_ROUNDS],
     /// The digit found last: the smaller graph we are in has `skip[digit]` ranks.
     digit: u32,
     /// What is left of the rank below its digits so far.
@@ -58,7 +63,15 @@ struct Reading<'s> {
 impl<'s> Reading<'s> {
     fn new(skips: &'s Skips, rank: Rank) -> Self {
         let q = skips.rounds();
-        Reading { skips, hops: [0; MAX_ROUNDS], found: 0, open: 0, digit: q, rest: i64::from(rank) }
+        Reading {
+            skips,
+            hops: [0; MAX_ROUNDS],
+            found: 0,
+            open: 0,
+            nearer: [0; MAX_ROUNDS],
+            digit: q,
+            rest: i64::from(rank),
+        }
     }
 
     #[inline]
@@ -69,10 +82,7 @@ impl<'s> Reading<'s> {
             let skip = self.skip(k);
             let is_digit = self.rest >= skip;
             if !is_digit && self.rest <= 2 * skip - end {
-                match self.at_the_seam(k, end, hop) {
-                    Some(hop) => self.set(k, hop),
-                    None => self.open |= 1 << k,
-                }
+                self.read_at_the_seam(k, end, hop);
             } else {
                 self.set(k, if is_digit { self.digit } else { k });
             }
@@ -90,37 +100,53 @@ impl<'s> Reading<'s> {
         }
     }
 
-    /// The block of round `k` when its sender stands at or before the middle of the last part, which has `end`
-    /// ranks and was reached by `hop`: Algorithm 6 for that sender, without its violations.
-    fn at_the_seam(&self, k: u32, end: i64, hop: u32) -> Option<u32> {
+    /// Round `k` when its sender stands at or before the middle of the last part, which has `end` ranks and was
+    /// reached by `hop`.
+    #[inline]
+    fn read_at_the_seam(&mut self, k: u32, end: i64, hop: u32) {
         if k == 0 {
-            return None;
+            // The sender is the graph's last rank, and this its last digit.
+            return self.set(0, if end > 1 { 0 } else { hop });
         }
-        let (skip, below) = (self.skip(k), self.skip(k - 1));
-        let sender = end - skip + self.rest;
-        if sender == skip {
-            let surely = end == 2 * skip || end - skip < below || k == 1;
-            return surely.then_some(k);
+        let skip = self.skip(k);
+        let sender = Part { place: end - skip + self.rest, end, block: 0 };
+        let upper = sender.place >= skip;
+        if sender.place >= 0 && !sender.is_unsure(self.skips, k) {
+            return self.set(k, if upper { k } else { hop });
         }
-        let surely = sender >= 0 && (end < below || (k == 1 && sender == 0));
-        surely.then_some(hop)
+        self.open |= 1 << k;
+        self.hops[k as usize] = hop as u8;
+        self.nearer[k as usize] = match sender.place {
+            ..0 => LOST,
+            0 => 0,
+            _ => (1 << k) - 1 + (u64::from(upper) << k),
+        };
     }
 
     /// All hops, those of the open rounds too.
     #[inline]
-    fn complete(&mut self, rank: Rank, observer: &mut impl Observer) -> Hops {
-        if self.open > 1 && self.open & 1 == 1 {
-            self.open &= !1;
-            self.set(0, self.skips.baseblock(self.skips.skip(self.digit) - 1));
-        }
-        if self.open.is_power_of_two() {
-            let all = ((2 << self.skips.rounds()) - 1) & !(1u64 << self.digit);
-            self.set(self.open.ilog2(), (all & !self.found).ilog2());
-        } else if self.open != 0 {
-            let hops = search(self.skips, rank, self.open.ilog2() + 1, observer);
-            for k in (0..MAX_ROUNDS).filter(|k| self.open >> k & 1 == 1) {
-                self.hops[k] = hops[k];
+    fn complete(&mut self, rank: Rank) -> Hops {
+        let all = ((2 << self.skips.rounds()) - 1) & !(1u64 << self.digit);
+        while self.open != 0 {
+            if self.open.is_power_of_two() {
+                self.set(self.open.ilog2(), (all & !self.found).ilog2());
+                break;
             }
+            let k = self.open.trailing_zeros();
+            let taken = (0..k as usize).fold(0u64, |taken, k| taken | 1 << self.hops[k]);
+            let free = all & !taken;
+            let nearer = self.nearer[k as usize];
+            let hop = u32::from(self.hops[k as usize]);
+            if nearer == LOST || (free & nearer == 0 && free >> hop & 1 == 0) {
+                let hops = search(self.skips, rank, self.digit, self.open.ilog2() + 1, &mut ());
+                for k in (0..MAX_ROUNDS).filter(|k| self.open >> k & 1 == 1) {
+                    self.hops[k] = hops[k];
+                }
+                break;
+            }
+            let hop = (free & nearer).checked_ilog2().unwrap_or(hop);
+            self.set(k, hop);
+            self.open &= self.open - 1;
         }
         self.hops
     }

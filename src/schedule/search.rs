@@ -14,13 +14,19 @@ use crate::rank::Rank;
 /// A skip's index for each round: whose block it is. `q` stands for the rank's own baseblock.
 pub(super) type Hops = [u8; MAX_ROUNDS];
 
-/// Finds the hops of rounds `0..rounds`; later ones are left 0.
-pub(super) fn search(skips: &Skips, rank: Rank, rounds: u32, observer: &mut impl Observer) -> Hops {
+/// Finds the hops of rounds `0..rounds` for `rank`, whose baseblock is given; later ones are left 0.
+pub(super) fn search(
+    skips: &Skips,
+    rank: Rank,
+    baseblock: u32,
+    rounds: u32,
+    observer: &mut impl Observer,
+) -> Hops {
     let p = u64::from(skips.processes());
     let mut search = Search {
         skips,
         target: p + u64::from(rank),
-        free: !(1 << skips.baseblock(rank)),
+        free: !(1 << baseblock),
         last: 2 * p,
         round: 0,
         hops: [0; MAX_ROUNDS],
@@ -106,5 +112,25 @@ impl Search<'_> {
     #[inline]
     fn skip(&self, k: u32) -> u64 {
         u64::from(self.skips.skip(k))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::literal;
+    use crate::schedule::observer::Counts;
+
+    #[test]
+    fn recursive_calls_are_those_of_the_source() {
+        for p in 1..600 {
+            let skips = Skips::new(p);
+            for rank in 0..p {
+                let (mut ours, mut source) = (Counts::default(), literal::Counts::default());
+                search(&skips, rank, skips.baseblock(rank), skips.rounds(), &mut ours);
+                literal::receive(&skips, rank, &mut source);
+                assert_eq!(ours.recursive_calls, source.recursive_calls, "p {p}, rank {rank}");
+            }
+        }
     }
 }

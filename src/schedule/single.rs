@@ -36,7 +36,7 @@ impl Schedule {
     #[inline]
     pub(super) fn observed(skips: &Skips, rank: Rank, observer: &mut impl Observer) -> Self {
         assert!(rank < skips.processes(), "rank {rank} of {}", skips.processes());
-        let received = receive(skips, rank, observer);
+        let received = receive(skips, rank);
         Schedule {
             rounds: skips.rounds() as u8,
             baseblock: received.baseblock as u8,
@@ -67,6 +67,21 @@ impl Schedule {
     #[inline]
     pub fn send(&self, k: u32) -> i32 {
         i32::from(self.send[k as usize])
+    }
+}
+
+#[cfg(test)]
+impl Schedule {
+    /// The same with another block to receive: for tests of what finds that out.
+    pub(super) fn receiving(mut self, k: u32, block: i8) -> Self {
+        self.receive[k as usize] = block;
+        self
+    }
+
+    /// The same with another block to send.
+    pub(super) fn sending(mut self, k: u32, block: i8) -> Self {
+        self.send[k as usize] = block;
+        self
     }
 }
 

@@ -83,11 +83,7 @@ impl Skips {
     #[inline]
     pub(super) fn largest_within(&self, distance: u64) -> u32 {
         let k = distance.ilog2();
-        if k >= self.q {
-            self.q
-        } else {
-            k + u32::from(u64::from(self.skip(k + 1)) <= distance)
-        }
+        if k >= self.q { self.q } else { k + u32::from(u64::from(self.skip(k + 1)) <= distance) }
     }
 
     /// The graph of the first `k` rounds alone, which is the one for `skip[k]` ranks.

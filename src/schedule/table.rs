@@ -157,9 +157,9 @@ impl Row<'_> {
 
     /// What one rank near the middle of its part sends.
     fn near_middle(&self, stretch: &Stretch, sender: usize, part: Part) -> i8 {
-        if part.violates(self.skips, self.k, self.skips.baseblock(sender as Rank)) {
+        if part.is_unsure(self.skips, self.k) {
             let receiver = (sender - stretch.first) as Rank;
-            let block = receive(&stretch.graph, receiver, &mut ()).blocks[self.k as usize];
+            let block = receive(&stretch.graph, receiver).blocks[self.k as usize];
             block + stretch.graph.rounds() as i8 - self.skips.rounds() as i8
         } else {
             part.half(self.skip(self.k) as i64, self.block(self.k)).block
