@@ -11,7 +11,7 @@ use std::fmt;
 
 use super::observer::Counts;
 use super::search::search;
-use super::{Schedule, Skips, Table};
+use super::{MAX_ROUNDS, Schedule, Skips, Table};
 use crate::rank::Rank;
 
 /// What must hold for every rank and round.
@@ -106,20 +106,19 @@ impl Peaks {
 pub fn check(processes: u32) -> Result<Peaks, Breach> {
     let skips = Skips::new(processes);
     let mut peaks = Peaks::default();
-    let schedules: Vec<_> = (0..processes).map(|rank| observe(&skips, rank, &mut peaks)).collect();
+    let schedules = (0..processes)
+        .map(|rank| {
+            let mut counts = Counts::default();
+            let schedule = Schedule::observed(&skips, rank, &mut counts);
+            peaks.violations = peaks.violations.or(Peak { count: counts.violations, processes, rank });
+            schedule
+        })
+        .collect();
     let graph = Graph { table: Table::new(&skips), skips, schedules };
-    (0..processes).try_for_each(|rank| graph.check_rank(rank))?;
+    for rank in 0..processes {
+        graph.check_rank(rank, &mut peaks)?;
+    }
     Ok(peaks)
-}
-
-fn observe(skips: &Skips, rank: Rank, peaks: &mut Peaks) -> Schedule {
-    let mut counts = Counts::default();
-    let schedule = Schedule::observed(skips, rank, &mut counts);
-    search(skips, rank, schedule.baseblock(), skips.rounds(), &mut counts);
-    let peak = |count| Peak { count, processes: skips.processes(), rank };
-    *peaks = peaks
-        .or(Peaks { recursive_calls: peak(counts.recursive_calls), violations: peak(counts.violations) });
-    schedule
 }
 
 /// All that is known of one graph.
@@ -130,7 +129,7 @@ struct Graph {
 }
 
 impl Graph {
-    fn check_rank(&self, rank: Rank) -> Result<(), Breach> {
+    fn check_rank(&self, rank: Rank, peaks: &mut Peaks) -> Result<(), Breach> {
         let broken = |condition, round| Breach {
             processes: self.skips.processes(),
             rank,
@@ -142,9 +141,9 @@ impl Graph {
             (Condition::ReceivesWhatIsSent, self.round_that(rank, Self::receives_what_is_not_sent)),
             (Condition::SendsWhatIsReceived, self.round_that(rank, Self::sends_what_is_not_received)),
             (Condition::ReceivesEachOnce, self.round_that_repeats(rank)),
-            (Condition::SendsWhatItHas, self.round_that(rank, Self::sends_what_it_has_not)),
+            (Condition::SendsWhatItHas, self.round_that_is_too_early(rank)),
             (Condition::TableAgrees, self.round_that(rank, Self::differs_from_the_table)),
-            (Condition::SearchAgrees, self.round_that_the_search_denies(rank)),
+            (Condition::SearchAgrees, self.round_that_the_search_denies(rank, peaks)),
         ]
         .into_iter()
         .find_map(|(condition, round)| round.map(|round| broken(condition, round)))
@@ -172,7 +171,6 @@ impl Graph {
     fn round_that_repeats(&self, rank: Rank) -> Option<u32> {
         let (schedule, q) = (self.of(rank), self.skips.rounds() as i32);
         let base = schedule.baseblock() as i32;
-        let bit = |block: i32| 1u128 << (block + 2 * q);
         let mut missing = (-q..0).fold(0, |blocks, block| blocks | bit(block));
         if rank != 0 {
             missing = missing & !bit(base - q) | bit(base);
@@ -185,11 +183,15 @@ impl Graph {
         })
     }
 
-    fn sends_what_it_has_not(&self, rank: Rank, k: u32) -> bool {
-        let schedule = self.of(rank);
-        let old = schedule.baseblock() as i32 - self.skips.rounds() as i32;
-        let block = schedule.send(k);
-        rank != 0 && block != old && (0..k).all(|j| schedule.receive(j) != block)
+    /// The first round whose block to send is not there yet.
+    fn round_that_is_too_early(&self, rank: Rank) -> Option<u32> {
+        let (schedule, q) = (self.of(rank), self.skips.rounds() as i32);
+        let mut has = bit(schedule.baseblock() as i32 - q);
+        (0..self.skips.rounds()).find(|&k| {
+            let early = rank != 0 && has & bit(schedule.send(k)) == 0;
+            has |= bit(schedule.receive(k));
+            early
+        })
     }
 
     fn differs_from_the_table(&self, rank: Rank, k: u32) -> bool {
@@ -197,15 +199,23 @@ impl Graph {
         self.table.receive(rank, k) != schedule.receive(k) || self.table.send(rank, k) != schedule.send(k)
     }
 
-    fn round_that_the_search_denies(&self, rank: Rank) -> Option<u32> {
+    fn round_that_the_search_denies(&self, rank: Rank, peaks: &mut Peaks) -> Option<u32> {
         let (schedule, q) = (self.of(rank), self.skips.rounds());
-        let hops = search(&self.skips, rank, schedule.baseblock(), q, &mut ());
+        let mut counts = Counts::default();
+        let hops = search(&self.skips, rank, schedule.baseblock(), q, &mut counts);
+        let peak = Peak { count: counts.recursive_calls, processes: self.skips.processes(), rank };
+        peaks.recursive_calls = peaks.recursive_calls.or(peak);
         (0..q).find(|&k| {
             let hop = u32::from(hops[k as usize]);
             let block = if hop == q { schedule.baseblock() as i32 } else { hop as i32 - q as i32 };
             block != schedule.receive(k)
         })
     }
+}
+
+/// A block as a bit of a set of blocks, `-q..q`.
+fn bit(block: i32) -> u64 {
+    1 << (block + MAX_ROUNDS as i32)
 }
 
 #[cfg(test)]
@@ -220,7 +230,7 @@ mod tests {
     }
 
     fn breach(graph: &Graph, rank: Rank) -> (Condition, u32) {
-        let breach = graph.check_rank(rank).unwrap_err();
+        let breach = graph.check_rank(rank, &mut Peaks::default()).unwrap_err();
         assert_eq!((breach.processes, breach.rank), (graph.skips.processes(), rank));
         (breach.condition, breach.round)
     }
@@ -299,7 +309,7 @@ mod tests {
     fn a_breach_says_where_it_is() {
         let mut graph = graph(9);
         graph.schedules[4] = graph.schedules[4].receiving(3, 0);
-        let said = graph.check_rank(4).unwrap_err().to_string();
+        let said = graph.check_rank(4, &mut Peaks::default()).unwrap_err().to_string();
         assert!(said.starts_with("p = 9, rank 4, round 3: condition 1 (receives what is sent)"), "{said}");
     }
 

@@ -14,13 +14,14 @@ use crate::output::print;
 
 /// Prove the schedules of every rank for every number of ranks in a range.
 ///
-/// Computes every rank's schedules as a broadcast does, and tests the four conditions under which each rank
-/// receives each block once and sends only what it has; then holds the table of all ranks and the source's
-/// search against them. Says the largest numbers of steps that the source bounds: recursive calls of a search
-/// (less than q) and violations of a send schedule (at most 4). Uses all cores; about 100 bytes for each rank
-/// of the largest graphs.
+/// Computes every rank's schedules as a broadcast does, and tests the four conditions under
+/// which each rank receives each block once and sends only what it has; then holds the table
+/// of all ranks and the source's search against them. Says the largest numbers of steps that
+/// the source bounds: recursive calls of a search (less than q) and violations of a send
+/// schedule (at most 4). Uses all cores, and about 100 bytes a rank on each.
 ///
-/// A breach is printed with number of ranks, rank, round and condition, and ends the program with 1.
+/// A breach is printed with number of ranks, rank, round and condition; the program then ends
+/// with 1.
 ///
 /// Examples:
 ///   circulant check 1..=9000

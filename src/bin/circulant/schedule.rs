@@ -14,14 +14,15 @@ use crate::output::print;
 
 /// Print who sends and receives which block in which round.
 ///
-/// In round k rank r sends block sendblock[k] to rank r + skip[k] and receives block recvblock[k] from rank
-/// r - skip[k], around the circle. Blocks below 0 are those of the phase before, q rounds ago; b is the
-/// baseblock, which comes first. Ranks count from the root, which is 0.
+/// In round k rank r sends block sendblock[k] to rank r + skip[k] and receives block
+/// recvblock[k] from rank r - skip[k], around the circle. Blocks below 0 are those of the
+/// phase before, q rounds ago; b is the baseblock, the first that comes in a phase. Ranks
+/// count from the root, which is 0.
 ///
 /// Examples:
-///   circulant schedule 17               the table of all 17 ranks
-///   circulant schedule 1000000 --rank 7 one rank of a million
-///   circulant schedule 36 --format tsv  for other programs
+///   circulant schedule 17                 the table of all 17 ranks
+///   circulant schedule 1000000 --rank 7   one rank of a million
+///   circulant schedule 36 --format tsv    for other programs
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
