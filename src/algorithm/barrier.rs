@@ -36,7 +36,7 @@ impl Plan for Dissemination {
 
     fn round(&self, i: u32) -> Round {
         let leg = |peer| Some(Leg { peer, blocks: Blocks::Nothing });
-        let skip = self.skips.get(i);
+        let skip = self.skips.skip(i);
         Round {
             put: leg(self.place.after(skip)),
             arrival: leg(self.place.before(skip)),

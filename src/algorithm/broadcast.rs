@@ -71,7 +71,7 @@ impl Circulant {
 
     fn sent(&self, i: u32) -> Option<Leg> {
         let (k, phase) = self.phase(i);
-        let peer = self.place.after(self.skips.get(k));
+        let peer = self.place.after(self.skips.skip(k));
         if peer == self.root {
             return None;
         }
@@ -110,7 +110,7 @@ impl Plan for Circulant {
     fn round(&self, i: u32) -> Round {
         let put = self.sent(i);
         let arrival = self.received(i).map(|block| {
-            let peer = self.place.before(self.skips.get(self.phase(i).0));
+            let peer = self.place.before(self.skips.skip(self.phase(i).0));
             Leg { peer, blocks: Blocks::One(block) }
         });
         let needs = match put {

@@ -290,7 +290,7 @@ impl Drop for Lent<'_> {
 /// The ranks that a rank has to do with on the circulant graph, sorted: at most 2 ⌈log₂ p⌉.
 fn neighbours(place: Place) -> Vec<Rank> {
     let skips = Skips::new(place.size);
-    let both = |k| [place.after(skips.get(k)), place.before(skips.get(k))];
+    let both = |k| [place.after(skips.skip(k)), place.before(skips.skip(k))];
     let mut ranks: Vec<Rank> = (0..skips.rounds()).flat_map(both).collect();
     ranks.sort_unstable();
     ranks.dedup();

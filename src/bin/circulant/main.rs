@@ -1,2 +1,62 @@
-//! The program `circulant`.
-fn main() {}
+//! The program `circulant`: one subcommand a file.
+#![forbid(unsafe_code)]
+
+mod check;
+mod output;
+mod run;
+mod schedule;
+
+use std::process::ExitCode;
+
+use circulant::error::Error;
+use clap::{Parser, Subcommand};
+
+/// Broadcasts and other collectives by one-sided puts, in the least number of rounds.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What a subcommand comes to: an exit code of its own, or an error for the user.
+type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
+
+/// A line here, and a `mod` above, is a subcommand: its file has `Arguments`, whose doc comment is its help.
+macro_rules! subcommands {
+    ($($name:ident($module:ident)),+ $(,)?) => {
+        #[derive(Subcommand)]
+        enum Command {
+            $($name($module::Arguments)),+
+        }
+
+        impl Command {
+            fn run(self) -> Outcome {
+                match self {
+                    $(Command::$name(arguments) => arguments.run()),+
+                }
+            }
+        }
+    };
+}
+
+subcommands! {
+    Run(run),
+    Schedule(schedule),
+    Check(check),
+}
+
+fn main() -> ExitCode {
+    Arguments::parse().command.run().unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        exit_code(error.as_ref())
+    })
+}
+
+/// 2 for what the user can put right in the arguments, as clap does; 1 for the rest.
+fn exit_code(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    match error.downcast_ref() {
+        Some(Error::Argument { .. }) => ExitCode::from(2),
+        _ => ExitCode::FAILURE,
+    }
+}

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use circulant::boot::launcher::Job;
-use circulant::error::Error;
+use crate::Outcome;
 
 /// Start N ranks of a command on this machine, and end them together.
 ///
@@ -22,7 +22,7 @@ use circulant::error::Error;
 
 The ranks' variables: PMI_FD, PMI_RANK, PMI_SIZE, and with --nodes CIRCULANT_NODE. Rank 0 reads the
 launcher's input, the others none.")]
-pub struct Run {
+pub struct Arguments {
     /// How many ranks to start
     #[arg(short = 'n', long = "ranks", value_name = "N")]
     ranks: u32,
@@ -44,9 +44,9 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
-impl Run {
+impl Arguments {
     /// Runs the job to its end and passes its exit code on.
-    pub fn run(self) -> Result<ExitCode, Error> {
+    pub fn run(self) -> Outcome {
         let mut words = self.command.into_iter();
         let job = Job {
             ranks: self.ranks,
@@ -56,6 +56,6 @@ impl Run {
             env: vec![],
             label: self.label && !self.no_label,
         };
-        job.run().map(ExitCode::from)
+        Ok(job.run().map(ExitCode::from)?)
     }
 }
