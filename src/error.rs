@@ -21,14 +21,12 @@ pub enum Error {
     },
     /// Two ranks of one communicator make calls that do not go together.
     #[error(
-        "ranks disagree about call #{number}: rank {mine_rank} makes {mine}, rank {peer} makes {theirs}; every rank must make the same calls in the same order with the same arguments"
+        "ranks disagree about call #{number}: this rank makes {mine}, rank {peer} makes {theirs}; every rank must make the same calls in the same order with the same arguments"
     )]
     Disagreement {
         /// The number of the call on this communicator, from 1.
         number: u64,
-        /// The rank that found it out.
-        mine_rank: Rank,
-        /// Its call.
+        /// The call of the rank that found it out.
         mine: String,
         /// The rank with the other call.
         peer: Rank,

@@ -23,6 +23,7 @@ use crate::algorithm::broadcast::Circulant;
 use crate::engine::call::{Collective, Signature};
 use crate::engine::notice::MAX_ROUNDS;
 use crate::engine::slots::Slots;
+use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
 use crate::error::{Error, Result};
 use crate::plan::partition::Partition;
@@ -114,7 +115,9 @@ impl Communicator {
         for (rank, slots) in (0..p).zip(&mut slots) {
             connect(slots, rank, p, &inboxes);
         }
-        let engine = |(transport, slots)| Engine::new(transport, slots, true);
+        let limits = Limits { tell: None, end: None };
+        let vigil = || Vigil::new(None, Arc::default(), limits);
+        let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), true);
         let engines = transports.into_iter().zip(slots).map(engine);
         Ok(engines.map(|engine| Communicator::new(engine, Costs::default())).collect())
     }

@@ -16,6 +16,7 @@ pub mod patience;
 pub mod run;
 pub mod slots;
 pub mod tokens;
+pub mod vigil;
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -32,6 +33,7 @@ use operation::{Io, Kept, Operation, Path, Pumped};
 use patience::Patience;
 use slots::{Landed, Slots};
 use tokens::{Tokens, Use};
+use vigil::Vigil;
 
 /// The longest sleep, in case that a transport misses to wake us.
 const NAP: Duration = Duration::from_millis(100);
@@ -77,6 +79,7 @@ pub struct Engine {
     waiting: Vec<Waiting>,
     events: Vec<Event>,
     patience: Patience,
+    vigil: Vigil,
     held_up: bool,
     broken: Option<Error>,
 }
@@ -106,7 +109,8 @@ struct Waiting {
 
 impl Engine {
     /// An engine over a transport whose peers are connected, with slots that are connected too.
-    pub fn new(transport: Box<dyn Transport>, slots: Slots, crowded: bool) -> Self {
+    /// `crowded`: more ranks than cores.
+    pub fn new(transport: Box<dyn Transport>, slots: Slots, vigil: Vigil, crowded: bool) -> Self {
         let tokens = Tokens::new(transport.limits().in_flight);
         Engine {
             io: Io { transport, slots, tokens },
@@ -115,6 +119,7 @@ impl Engine {
             waiting: Vec::new(),
             events: Vec::new(),
             patience: Patience::new(crowded),
+            vigil,
             held_up: false,
             broken: None,
         }
@@ -169,7 +174,8 @@ impl Engine {
     /// Makes progress, and says whether an operation is done.
     pub fn test(&mut self, handle: Handle) -> Result<bool> {
         self.check()?;
-        self.progress().map_err(|error| self.fail(error))?;
+        let progressed = self.vigil.check().and_then(|()| self.progress());
+        progressed.map_err(|error| self.fail(error))?;
         Ok(self.is_done(handle))
     }
 
@@ -203,8 +209,16 @@ impl Engine {
     }
 
     fn fail(&mut self, error: Error) -> Error {
+        let error = self.vigil.explain(error);
+        self.vigil.abort(&error);
         self.shut_down(error.clone());
         error
+    }
+
+    /// Says goodbye to all peers: after this no call is made.
+    pub fn leave(&mut self) {
+        self.vigil.leave();
+        self.shut_down(Error::argument("communicator", "it was finalized", "make no calls after that"));
     }
 
     fn vacancy(&mut self) -> Result<Handle> {
@@ -227,12 +241,21 @@ impl Engine {
         while !self.is_done(handle) {
             if self.progress()? {
                 self.patience.rewarded();
+                self.vigil.rest();
             } else if self.patience.is_over() {
-                let nap = if self.held_up { SHORT_NAP } else { NAP };
-                self.io.transport.sleep(None, nap)?;
+                self.sleep(handle)?;
             }
         }
+        self.vigil.rest();
         Ok(())
+    }
+
+    fn sleep(&mut self, handle: Handle) -> Result<()> {
+        if let Some(Some(Entry { operation, .. })) = self.operations.get(handle) {
+            self.vigil.watch(|| operation.waiting())?;
+        }
+        let nap = if self.held_up { SHORT_NAP } else { NAP };
+        self.io.transport.sleep(self.vigil.wake(), nap)
     }
 
     /// Takes the transport's events and pumps what they stir; whether anything happened.
@@ -384,7 +407,6 @@ impl Engine {
         let mine = calls.and_then(|calls| calls.recent.iter().find(|call| call.number == theirs.number));
         Error::Disagreement {
             number: theirs.number.into(),
-            mine_rank: self.place().rank,
             mine: match mine {
                 Some(call) if *call == theirs => format!("{}, which is over here", call.signature),
                 Some(call) => call.signature.to_string(),

@@ -12,6 +12,7 @@ use super::notice::Notice;
 use super::run::{Order, Run, Unexpected};
 use super::slots::{Landed, Slots};
 use super::tokens::{Tokens, Use};
+use super::vigil::Waiting;
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::plan::{Blocks, Plan};
@@ -107,9 +108,9 @@ impl Operation {
         self.call
     }
 
-    /// Its run.
-    pub fn run(&self) -> &Run<Box<dyn Plan>> {
-        &self.run
+    /// What it waits for.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { call: self.call, rounds: self.run.plan().rounds(), awaits: self.run.awaits() }
     }
 
     /// Starts it, for the first time or again.

@@ -70,7 +70,8 @@ impl Inquiry {
                 .for_each(|last| last.push_str(", which closes the circle")),
             Chain::End => {}
         }
-        Answer { rank: self.first, text: told.join("; "), complete: self.asks().is_none() }
+        let call = self.reports.first().and_then(|(_, report)| report.call());
+        Answer { rank: self.first, call, text: told.join("; "), complete: self.asks().is_none() }
     }
 
     fn chain(&self) -> Chain {

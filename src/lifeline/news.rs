@@ -46,6 +46,8 @@ impl From<News> for Error {
 pub struct Answer {
     /// Who was asked first.
     pub rank: Rank,
+    /// The call that it is in: its number, and what it is.
+    pub call: Option<(u64, String)>,
     /// One clause for each rank of the chain of who waits for whom, the culprit last.
     pub text: String,
     /// False while a rank of the chain has not answered yet; the text names it.

@@ -40,17 +40,18 @@ struct Now {
     finished: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Call {
-    name: &'static str,
+    name: String,
     number: u64,
     awaited: Option<Awaited>,
 }
 
 impl Status {
-    /// A call begins: its collective's name, and its number on the communicator, from 1.
-    pub fn enter(&self, name: &'static str, number: u64) {
-        self.now(|now| now.call = Some(Call { name, number, awaited: None }));
+    /// A call begins: what it is (all ranks say the same of the same call), and its number, from 1.
+    pub fn enter(&self, name: impl Into<String>, number: u64) {
+        let call = Call { name: name.into(), number, awaited: None };
+        self.now(|now| now.call = Some(call));
     }
 
     /// The call has ended.
@@ -71,9 +72,9 @@ impl Status {
     }
 
     pub(super) fn report(&self) -> Report {
-        self.now(|now| match now.call {
+        self.now(|now| match now.call.clone() {
             None => Report::Idle { finished: now.finished },
-            Some(Call { name, number, awaited }) => Report::Busy { name: name.to_owned(), number, awaited },
+            Some(Call { name, number, awaited }) => Report::Busy { name, number, awaited },
         })
     }
 
@@ -100,6 +101,14 @@ impl Report {
     pub fn awaits(&self) -> Option<Rank> {
         match self {
             Report::Busy { awaited: Some(awaited), .. } => Some(awaited.peer),
+            _ => None,
+        }
+    }
+
+    /// The call that the rank is in: its number and what it is.
+    pub fn call(&self) -> Option<(u64, String)> {
+        match self {
+            Report::Busy { name, number, .. } => Some((*number, name.clone())),
             _ => None,
         }
     }

@@ -10,11 +10,11 @@
 //!
 //! A transport knows ranks and bytes; it never knows blocks, rounds or collectives.
 
-pub mod faulty;
-pub mod loopback;
 #[doc(hidden)]
 pub mod conformance;
 pub mod fabric;
+pub mod faulty;
+pub mod loopback;
 pub mod memory;
 
 use std::os::fd::BorrowedFd;

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use circulant::boot::launcher::Job;
 use crate::Outcome;
+use circulant::boot::launcher::Job;
 
 /// Start N ranks of a command on this machine, and end them together.
 ///

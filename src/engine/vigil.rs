@@ -1,0 +1,222 @@
+//! Watches over a wait: hears what the lifeline knows, and says after a while what is waited for.
+//!
+//! Without it a rank that waits for a dead one waits for ever. A wait that lasts [`ASK_AFTER`] asks the
+//! rank that must act what it is doing: two ranks in different calls of one number disagree, and get an
+//! error. A wait that lasts longer is told on the standard error, with round, block, peer and whoever
+//! the peer waits for; a deadline, where the user has set one, ends it.
+#![forbid(unsafe_code)]
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::call::Call;
+use super::run::Awaits;
+use crate::error::{Error, Result};
+use crate::lifeline::Lifeline;
+use crate::lifeline::news::Answer;
+use crate::lifeline::status::{Awaited, Awaiting, Status};
+use crate::plan::{Blocks, Leg};
+use crate::rank::Rank;
+
+/// A wait of this length is not normal any more.
+pub const ASK_AFTER: Duration = Duration::from_secs(1);
+/// How long an answer may take before it is used as far as it came.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// When a long wait is told, and when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// A wait is told after this time, and again whenever it has doubled; `None`: never.
+    pub tell: Option<Duration>,
+    /// A wait ends in an error after this time; `None`: never.
+    pub end: Option<Duration>,
+}
+
+/// A rank's watch over its waits.
+pub struct Vigil {
+    lifeline: Option<Lifeline>,
+    status: Arc<Status>,
+    limits: Limits,
+    wait: Option<Wait>,
+}
+
+/// The wait that is going on.
+struct Wait {
+    since: Instant,
+    asked: Option<Instant>,
+    tell_at: Option<Duration>,
+}
+
+/// What a wait is for, in words that peers understand.
+pub struct Waiting {
+    /// The call.
+    pub call: Call,
+    /// How many rounds it has.
+    pub rounds: u32,
+    /// What it waits for.
+    pub awaits: Option<Awaits>,
+}
+
+impl Vigil {
+    /// A watch with a lifeline, or without (ranks of one process die together).
+    pub fn new(lifeline: Option<Lifeline>, status: Arc<Status>, limits: Limits) -> Self {
+        Vigil { lifeline, status, limits, wait: None }
+    }
+
+    /// Readable when there is news.
+    pub fn wake(&self) -> Option<BorrowedFd<'_>> {
+        self.lifeline.as_ref().map(Lifeline::wake)
+    }
+
+    /// Fails where another rank is lost or gave up. One atomic load while there is no news.
+    pub fn check(&self) -> Result<()> {
+        self.lifeline.as_ref().and_then(Lifeline::news).map_or(Ok(()), |news| Err(news.into()))
+    }
+
+    /// Something has happened: the wait, if any, is over.
+    pub fn rest(&mut self) {
+        if self.wait.take().is_some() {
+            self.status.leave();
+        }
+    }
+
+    /// Nothing has happened: to be called before each sleep.
+    pub fn watch(&mut self, waiting: impl FnOnce() -> Waiting) -> Result<()> {
+        self.check()?;
+        let now = Instant::now();
+        let Some(wait) = &mut self.wait else {
+            self.wait = Some(Wait { since: now, asked: None, tell_at: self.limits.tell });
+            self.announce(&waiting());
+            return Ok(());
+        };
+        let lasted = now - wait.since;
+        if lasted < ASK_AFTER {
+            return Ok(());
+        }
+        let waiting = waiting();
+        let Some(asked) = wait.asked else {
+            wait.asked = Some(now);
+            self.ask(&waiting);
+            return Ok(());
+        };
+        let answer = self.lifeline.as_ref().and_then(Lifeline::answer);
+        if let Some(answer) = &answer {
+            agree(&waiting, answer)?;
+        }
+        let complete = answer.as_ref().is_none_or(|answer| answer.complete) || now - asked > ANSWER_WITHIN;
+        if complete && wait.tell_at.is_some_and(|at| lasted >= at) {
+            wait.tell_at = Some(lasted * 2);
+            wait.asked = None;
+            eprintln!("circulant: {}", self.report(&waiting, lasted, answer.as_ref()));
+        }
+        match self.limits.end {
+            Some(end) if lasted >= end => Err(Error::Stalled(self.report(&waiting, lasted, answer.as_ref()))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells all other ranks of an error that they cannot know; what came from them is no news to them.
+    pub fn abort(&self, error: &Error) {
+        if let (Some(lifeline), false) =
+            (&self.lifeline, matches!(error, Error::Lost { .. } | Error::Aborted { .. }))
+        {
+            lifeline.abort(&error.to_string());
+        }
+    }
+
+    /// After an error of the transport: the lifeline's news, if it has some within a moment, say better
+    /// what happened, as a peer's end is first seen as a broken connection.
+    pub fn explain(&self, error: Error) -> Error {
+        if !matches!(error, Error::Transport { .. } | Error::Lost { .. }) || self.lifeline.is_none() {
+            return error;
+        }
+        let until = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < until {
+            if let Err(news) = self.check() {
+                return news;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        error
+    }
+
+    /// Leaves in good order.
+    pub fn leave(&mut self) {
+        if let Some(lifeline) = self.lifeline.take() {
+            lifeline.leave();
+        }
+    }
+
+    fn announce(&self, waiting: &Waiting) {
+        self.status.enter(waiting.call.signature.to_string(), waiting.call.number.into());
+        self.status.awaits(waiting.awaited());
+    }
+
+    fn ask(&self, waiting: &Waiting) {
+        self.announce(waiting);
+        if let (Some(lifeline), Some(awaited)) = (&self.lifeline, waiting.awaited()) {
+            lifeline.ask(awaited.peer);
+        }
+    }
+
+    fn report(&self, waiting: &Waiting, lasted: Duration, answer: Option<&Answer>) -> String {
+        let said = answer.map_or(String::new(), |answer| format!("; {}", answer.text));
+        format!("{waiting} for {} s{said}", lasted.as_secs())
+    }
+}
+
+/// The peer is in another call of the same number.
+fn agree(waiting: &Waiting, answer: &Answer) -> Result<()> {
+    let mine = waiting.call.signature.to_string();
+    match &answer.call {
+        Some((number, theirs)) if *number == u64::from(waiting.call.number) && *theirs != mine => {
+            Err(Error::Disagreement { number: *number, peer: answer.rank, mine, theirs: theirs.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Waiting {
+    /// In the lifeline's terms; `None` where no peer is waited for.
+    fn awaited(&self) -> Option<Awaited> {
+        let (leg, round, what) = match self.awaits? {
+            Awaits::Arrival { round, from } => (from, round, Awaiting::Block(block(from))),
+            Awaits::Target { round, to } => (to, round, Awaiting::Readiness),
+            Awaits::Sent { .. } => return None,
+        };
+        Some(Awaited { peer: leg.peer, what, round, rounds: self.rounds })
+    }
+
+    /// Whom it waits for.
+    pub fn peer(&self) -> Option<Rank> {
+        self.awaited().map(|awaited| awaited.peer)
+    }
+}
+
+fn block(leg: Leg) -> u32 {
+    match leg.blocks {
+        Blocks::Nothing => 0,
+        Blocks::One(block) => block,
+    }
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Waiting { call, rounds, awaits } = self;
+        write!(f, "{} #{}: waits for ", call.signature, call.number)?;
+        match awaits {
+            Some(Awaits::Arrival { round, from: Leg { peer, blocks: Blocks::One(block) } }) => {
+                write!(f, "block {block} from rank {peer} (round {round} of {rounds})")
+            }
+            Some(Awaits::Arrival { round, from }) => {
+                write!(f, "word from rank {} (round {round} of {rounds})", from.peer)
+            }
+            Some(Awaits::Target { round, to }) => {
+                write!(f, "rank {} to be ready (round {round} of {rounds})", to.peer)
+            }
+            Some(Awaits::Sent { puts }) => write!(f, "{puts} puts to be sent"),
+            None => write!(f, "nothing"),
+        }
+    }
+}
