@@ -64,8 +64,7 @@ impl Dialer<'_> {
 
     fn call(&self, peer: Rank, address: SocketAddr) -> Result<TcpStream, Failure> {
         let hello = Hello { version: VERSION, job: self.job, from: self.me, to: peer };
-        let patience = if self.board.fatal().is_some() { LAST_CALL } else { ONE_ADDRESS };
-        let mut stream = TcpStream::connect_timeout(&address, patience).map_err(here)?;
+        let mut stream = TcpStream::connect_timeout(&address, self.patience()).map_err(here)?;
         stream.write_all(&hello.encode()).map_err(here)?;
         self.wait_for_hello(&mut stream)?;
         let mut said = [0; Hello::LEN];
@@ -73,6 +72,14 @@ impl Dialer<'_> {
         stream.read_exact(&mut said).map_err(here)?;
         judge(&hello, &said)?;
         Ok(stream)
+    }
+
+    /// How long an address may take to accept.
+    fn patience(&self) -> Duration {
+        match self.board.fatal() {
+            Some(_) => LAST_CALL,
+            None => self.deadline.saturating_duration_since(Instant::now()).clamp(LAST_CALL, ONE_ADDRESS),
+        }
     }
 
     /// Waits for the peer's word, which comes when it has come as far as this rank; or for bad news.

@@ -117,8 +117,13 @@ impl Hub {
 
     /// Takes fatal news, this rank's own or another's, and floods them if they are the first.
     pub fn settle(&mut self, news: News, wakes: bool) {
-        if self.board.settle(&news, wakes) {
-            self.post_to_all(&Message::Fatal(news));
+        if !self.board.settle(&news, wakes) {
+            return;
+        }
+        self.post_to_all(&Message::Fatal(news.clone()));
+        if let News::Lost { rank: lost, .. } = news {
+            // A vanished host would keep this rank waiting when it ends.
+            self.links.retain(|_, link| link.rank != lost);
         }
     }
 

@@ -147,3 +147,65 @@ fn ending(error: &io::Error) -> Option<String> {
         _ => Some(format!("failed: {error}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn link() -> (Link, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let theirs = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Link::new(1, Arc::new(listener.accept().unwrap().0)).unwrap(), theirs)
+    }
+
+    /// Reads until a message or the end comes.
+    fn next(link: &mut Link) -> Received {
+        loop {
+            let received = link.receive(2);
+            if !received.messages.is_empty() || received.end.is_some() {
+                return received;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_message_that_comes_in_pieces_is_heard_whole() {
+        let (mut link, mut theirs) = link();
+        theirs.set_nodelay(true).unwrap();
+        let question = Message::Question { from: 0, to: 1, id: 7 };
+        for byte in question.encode() {
+            assert!(link.receive(2).messages.is_empty());
+            theirs.write_all(&[byte]).unwrap();
+        }
+        assert_eq!(next(&mut link).messages, [question]);
+        drop(theirs);
+        assert_eq!(next(&mut link).end.as_deref(), Some("closed"));
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_costs_bounded_memory_and_still_gets_the_news() {
+        let (mut link, mut theirs) = link();
+        let question = [Message::Question { from: 0, to: 1, id: 7 }.encode(), vec![0; 999]].concat();
+        while link.outgoing.len() <= QUEUE {
+            link.offer(&question);
+        }
+        let full = link.outgoing.len();
+        link.offer(&question);
+        assert_eq!(link.outgoing.len(), full);
+        link.post(&Message::Goodbye.encode());
+        link.finish();
+
+        let reader = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            theirs.read_to_end(&mut read).map(|_| read)
+        });
+        while link.is_full() {
+            link.flush();
+            std::thread::yield_now();
+        }
+        assert!(reader.join().unwrap().unwrap().ends_with(&Message::Goodbye.encode()));
+    }
+}

@@ -59,7 +59,7 @@ impl Listening {
     /// `neighbours` are the distinct ranks `(rank + skip) mod p`, none of them this rank; all ranks use
     /// the same skips. `cards` are those of all ranks, in rank order; `job` is a number that all ranks
     /// know and strangers do not. Fails with [`Error::Lost`] naming a rank that died before it connected;
-    /// a rank that is no neighbour of the dead may return well and hear the news then. Takes 60 s at most.
+    /// a rank that is no neighbour of the dead may return well and hear the news then. Gives up after a minute.
     pub fn connect(
         self,
         place: Place,

@@ -1,6 +1,6 @@
 //! What the lifeline's thread leaves for the engine: the first fatal news, and the newest answer.
 //!
-//! A look that finds nothing costs one atomic load. There is one fatal news for each rank, the first
+//! A look that finds no news costs one atomic load. There is one fatal news for each rank, the first
 //! that it hears: a communicator is broken by one as by ten, and relaying no more than one keeps the
 //! traffic of a flood below the number of connections, however many ranks fail after it.
 #![forbid(unsafe_code)]
@@ -56,8 +56,8 @@ pub struct Answer {
 
 /// The place where news and answers are left.
 pub(super) struct Board {
-    /// Whether [`Notes`] holds something that a look may return.
-    written: AtomicBool,
+    /// Whether there is fatal news.
+    fatal: AtomicBool,
     notes: Mutex<Notes>,
     bell: OwnedFd,
 }
@@ -72,7 +72,7 @@ struct Notes {
 
 impl Board {
     pub fn new() -> Result<Self> {
-        Ok(Board { written: AtomicBool::new(false), notes: Mutex::default(), bell: bell::new()? })
+        Ok(Board { fatal: AtomicBool::new(false), notes: Mutex::default(), bell: bell::new()? })
     }
 
     /// Readable while something is unread.
@@ -87,23 +87,22 @@ impl Board {
 
     /// The first fatal news, again at each call.
     pub fn news(&self) -> Option<News> {
-        if !self.written.load(Ordering::Acquire) {
+        if !self.fatal.load(Ordering::Acquire) {
             return None;
         }
         let mut notes = self.notes();
-        notes.news_unread = false;
-        self.show(&notes);
+        if std::mem::take(&mut notes.news_unread) {
+            self.show(&notes);
+        }
         notes.news.clone()
     }
 
     /// The answer so far to the newest question.
     pub fn answer(&self) -> Option<Answer> {
-        if !self.written.load(Ordering::Acquire) {
-            return None;
-        }
         let mut notes = self.notes();
-        notes.answer_unread = false;
-        self.show(&notes);
+        if std::mem::take(&mut notes.answer_unread) {
+            self.show(&notes);
+        }
         notes.answer.clone()
     }
 
@@ -115,7 +114,7 @@ impl Board {
         }
         notes.news = Some(news.clone());
         notes.news_unread = wakes;
-        self.written.store(true, Ordering::Release);
+        self.fatal.store(true, Ordering::Release);
         self.show(&notes);
         true
     }
@@ -125,7 +124,6 @@ impl Board {
         let mut notes = self.notes();
         notes.answer_unread = answer.complete;
         notes.answer = Some(answer);
-        self.written.store(true, Ordering::Release);
         self.show(&notes);
     }
 
