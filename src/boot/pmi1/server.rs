@@ -254,7 +254,7 @@ fn mapping(size: u32, nodes: u32) -> String {
 }
 
 /// The node of a rank when `size` ranks stand on `nodes` nodes in contiguous, nearly equal runs; the
-/// first nodes have the longer ones, as in [`mapping`].
+/// first nodes have the longer ones, as in the mapping that MPICH is given.
 pub fn node_of(rank: Rank, size: u32, nodes: u32) -> u32 {
     let (each, longer) = (size / nodes, size % nodes);
     let in_longer_runs = longer * (each + 1);

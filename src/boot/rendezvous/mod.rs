@@ -4,74 +4,32 @@
 //! everyone as well, so that each rank names the one that is at fault. It never guesses who a stranger
 //! is: whatever does not begin with our greeting ends the meeting, because two jobs that share a port
 //! by mistake must not mix. A star and not a tree: a meeting happens once, and is small.
-//!
-//! Frames, little-endian: a greeting is magic (8), version (2), rank (4), size (4). Everything after it
-//! is kind (1), length (4), payload; a payload of several parts is each part's length (4) and bytes.
 #![forbid(unsafe_code)]
 
-use std::fmt;
+mod address;
+mod door;
+mod fault;
+mod frame;
+
 use std::io::ErrorKind;
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
-use std::str::FromStr;
+use std::net::TcpListener;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags};
 
-use super::pmi1::line::quoted;
+pub use address::Address;
+
+use self::address::{listen, reach};
+use self::door::Door;
+use self::fault::{ERROR_BYTES, SEE_OTHERS, gone, nonsense, ranks, tell, told};
+use self::frame::{HEAD_BYTES, Kind, frame, greeting, join, read_head, split, take_frame};
 use super::socket::{Deadline, Socket, wait};
 use super::{CARD_BYTES, Exchange, check_card};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
-const MAGIC: &[u8; 8] = b"circboot";
-const VERSION: u16 = 1;
-const GREETING_BYTES: usize = 18;
-const HEAD_BYTES: usize = 5;
-
-/// The longest error that is sent to the others.
-const ERROR_BYTES: usize = 4096;
-
 /// How much longer the others wait than rank 0, whose error knows more than theirs.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long rank 0 sees to it that its error reaches the others, before it returns it.
-const FAREWELL: Duration = Duration::from_secs(1);
-
-/// The pauses between two attempts to reach rank 0, which may start later: doubled up to the second.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
-
-const SEE_OTHERS: &str = "see what that rank says; CIRCULANT_BOOT_TIMEOUT gives slow ones more seconds";
-
-/// A host and a port, as the user wrote them; the name is looked up when it is used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// A name or a numeric address, without brackets.
-    pub host: String,
-    /// The TCP port, not 0.
-    pub port: u16,
-}
-
-impl FromStr for Address {
-    type Err = ();
-
-    fn from_str(text: &str) -> std::result::Result<Self, ()> {
-        let (host, port) = text.rsplit_once(':').ok_or(())?;
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        match port.parse() {
-            Ok(port @ 1..) if !host.is_empty() => Ok(Address { host: host.into(), port }),
-            _ => Err(()),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
 
 /// A rank that has met all others.
 pub struct Rendezvous {
@@ -266,313 +224,9 @@ impl Exchange for Rendezvous {
     }
 }
 
-/// Rank 0 while the others come.
-struct Door {
-    listener: TcpListener,
-    at: String,
-    size: u32,
-    limit: Duration,
-    /// Connected, and their greeting not complete.
-    unknown: Vec<Socket>,
-    /// Rank r at r - 1.
-    known: Vec<Option<Socket>>,
-}
-
-impl Door {
-    fn admit_all(&mut self) -> Result<()> {
-        let deadline = Deadline::after(self.limit);
-        while self.known.iter().any(Option::is_none) {
-            self.wait(deadline).map_err(|error| self.nobody(&error))?;
-            while self.accept()? {}
-            self.notice_leavers()?;
-            self.greet()?;
-        }
-        Ok(())
-    }
-
-    fn wait(&self, deadline: Deadline) -> std::io::Result<()> {
-        let sockets = self.unknown.iter().chain(self.known.iter().flatten());
-        let mut fds: Vec<_> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        fds.push(PollFd::new(&self.listener, PollFlags::IN));
-        wait(&mut fds, deadline)
-    }
-
-    /// Takes in one that has connected, if there is one.
-    fn accept(&mut self) -> Result<bool> {
-        match self.listener.accept() {
-            Ok((stream, _)) => {
-                prepare(&stream);
-                self.unknown.push(Socket::new(stream));
-                Ok(true)
-            }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-            Err(error) if error.kind() == ErrorKind::ConnectionAborted => Ok(true),
-            Err(error) => Err(self.nobody(&error)),
-        }
-    }
-
-    /// Tells the error to all who have come, also to those who still stand before the door.
-    fn turn_away(mut self, error: &Error) {
-        while let Ok(true) = self.accept() {}
-        tell(self.known.iter_mut().flatten().chain(&mut self.unknown), error);
-    }
-
-    /// A rank that was here already and is gone is known by name; there is no need to wait for the others.
-    fn notice_leavers(&mut self) -> Result<()> {
-        for (rank, socket) in (1..).zip(&mut self.known) {
-            let Some(socket) = socket else { continue };
-            socket
-                .receive()
-                .map_err(|error| gone(rank, &error, &format!("at the rendezvous {}", self.at)))?;
-        }
-        Ok(())
-    }
-
-    /// Lets in those whose greeting is complete. A connection that closes without a word was only a probe.
-    fn greet(&mut self) -> Result<()> {
-        let mut index = 0;
-        while let Some(socket) = self.unknown.get_mut(index) {
-            let open = socket.receive().is_ok();
-            if !open && socket.received().is_empty() {
-                self.unknown.swap_remove(index);
-                continue;
-            }
-            match self.read_greeting(&self.unknown[index], open)? {
-                None => index += 1,
-                Some(rank) => {
-                    let mut socket = self.unknown.swap_remove(index);
-                    socket.take(GREETING_BYTES);
-                    self.known[rank as usize - 1] = Some(socket);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The rank that greets, or nothing while its greeting is not complete.
-    fn read_greeting(&self, socket: &Socket, open: bool) -> Result<Option<Rank>> {
-        let bytes = socket.received();
-        let ours = bytes.iter().zip(MAGIC).all(|(theirs, ours)| theirs == ours);
-        if !ours || (!open && bytes.len() < GREETING_BYTES) {
-            let what = format!("a stranger came to the rendezvous {} and said {}", self.at, quoted(bytes));
-            return Err(Error::boot(what, "choose a port that nothing else uses"));
-        }
-        // The version is looked at first, as another version's greeting may be shorter.
-        let Some(version) = bytes.get(8..10) else { return Ok(None) };
-        let version = u16::from_le_bytes([version[0], version[1]]);
-        if version != VERSION {
-            let what =
-                format!("a rank speaks version {version} of the rendezvous, rank 0 speaks version {VERSION}");
-            return Err(Error::boot(what, "start all ranks from the same build"));
-        }
-        if bytes.len() < GREETING_BYTES {
-            return Ok(None);
-        }
-        self.check_place(number(&bytes[10..]), number(&bytes[14..])).map(Some)
-    }
-
-    fn check_place(&self, rank: Rank, size: u32) -> Result<Rank> {
-        let cure = "give each process its own rank below the one size that all have";
-        if size != self.size {
-            let what = format!("rank {rank} believes in {size} ranks, rank 0 in {}", self.size);
-            return Err(Error::boot(what, cure));
-        }
-        if rank >= size {
-            return Err(Error::boot(format!("a process calls itself rank {rank} of {size}"), cure));
-        }
-        if rank == 0 || self.known[rank as usize - 1].is_some() {
-            return Err(Error::boot(format!("two processes call themselves rank {rank}"), cure));
-        }
-        Ok(rank)
-    }
-
-    fn nobody(&self, error: &std::io::Error) -> Error {
-        let missing =
-            ranks((1..).zip(&self.known).filter(|(_, socket)| socket.is_none()).map(|(rank, _)| rank));
-        let silent = match self.unknown.len() {
-            0 => String::new(),
-            count => format!(" ({count} connected and said nothing)"),
-        };
-        let what = match error.kind() {
-            ErrorKind::TimedOut => {
-                format!(
-                    "{missing} did not come to the rendezvous {} within {} s{silent}",
-                    self.at,
-                    self.limit.as_secs()
-                )
-            }
-            _ => format!("{error} at the rendezvous {}", self.at),
-        };
-        Error::boot(what, "start all ranks; CIRCULANT_BOOT_TIMEOUT gives slow ones more seconds")
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Welcome = 1,
-    Card = 2,
-    AllCards = 3,
-    Error = 4,
-}
-
-impl Kind {
-    fn of(byte: u8) -> Option<Kind> {
-        [Kind::Welcome, Kind::Card, Kind::AllCards, Kind::Error].into_iter().find(|&kind| kind as u8 == byte)
-    }
-}
-
-fn greeting(place: Place) -> Vec<u8> {
-    [&MAGIC[..], &VERSION.to_le_bytes(), &place.rank.to_le_bytes(), &place.size.to_le_bytes()].concat()
-}
-
-fn frame(kind: Kind, payload: &[u8]) -> Vec<u8> {
-    [&[kind as u8], &length(payload)[..], payload].concat()
-}
-
-/// Kind and length; the error is a phrase.
-fn read_head(head: &[u8], most: usize) -> std::result::Result<(Kind, usize), String> {
-    let length = number(&head[1..]) as usize;
-    match Kind::of(head[0]) {
-        Some(kind) if length <= most => Ok((kind, length)),
-        _ => Err(quoted(head)),
-    }
-}
-
-/// A frame of which everything has come.
-fn take_frame(socket: &mut Socket, most: usize) -> std::result::Result<Option<(Kind, Vec<u8>)>, String> {
-    let Some(head) = socket.received().get(..HEAD_BYTES) else { return Ok(None) };
-    let (kind, length) = read_head(head, most)?;
-    if socket.received().len() < HEAD_BYTES + length {
-        return Ok(None);
-    }
-    socket.take(HEAD_BYTES);
-    Ok(Some((kind, socket.take(length))))
-}
-
-fn join(parts: &[impl AsRef<[u8]>]) -> Vec<u8> {
-    parts.iter().flat_map(|part| [&length(part.as_ref()), part.as_ref()].concat()).collect()
-}
-
-fn split(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut parts = Vec::new();
-    while !bytes.is_empty() {
-        let (head, rest) = bytes.split_at_checked(4)?;
-        let (part, rest) = rest.split_at_checked(number(head) as usize)?;
-        parts.push(part.to_vec());
-        bytes = rest;
-    }
-    Some(parts)
-}
-
-/// The length of a part, all of which are far below 4 GiB.
-fn length(part: &[u8]) -> [u8; 4] {
-    (part.len() as u32).to_le_bytes()
-}
-
-/// The number that the first four bytes are.
-fn number(bytes: &[u8]) -> u32 {
-    bytes.iter().take(4).rev().fold(0, |value, &byte| value << 8 | u32::from(byte))
-}
-
-/// Sends an error to everyone, as far as they can still be reached: it is about to be returned anyway.
-fn tell<'s>(sockets: impl IntoIterator<Item = &'s mut Socket>, error: &Error) {
-    let parts = match error {
-        Error::Boot { what, cure } => [what.clone(), cure.clone()],
-        other => [other.to_string(), SEE_OTHERS.into()],
-    };
-    let bytes = frame(Kind::Error, &join(&parts));
-    let deadline = Deadline::after(FAREWELL);
-    let told: Vec<_> = sockets.into_iter().filter(|socket| socket.send(&bytes, deadline).is_ok()).collect();
-    for socket in told {
-        socket.close_gently(deadline);
-    }
-}
-
-/// The error that rank 0 found.
-fn told(payload: &[u8]) -> Error {
-    let parts = split(payload).unwrap_or_default();
-    let text = |index: usize| {
-        parts.get(index).map(|part| String::from_utf8_lossy(part).into_owned()).unwrap_or_default()
-    };
-    Error::boot(text(0), text(1))
-}
-
-fn gone(rank: Rank, error: &std::io::Error, call: &str) -> Error {
-    let what = match error.kind() {
-        ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
-            "has disconnected".into()
-        }
-        ErrorKind::TimedOut => "did not answer in time".into(),
-        _ => format!("cannot be reached ({error})"),
-    };
-    Error::boot(format!("rank {rank} {what} {call}"), SEE_OTHERS)
-}
-
-fn nonsense(rank: Rank, what: &str, call: &str) -> Error {
-    Error::boot(format!("rank {rank} sent {what} {call}"), "start all ranks from the same build")
-}
-
-/// A list of ranks in words.
-fn ranks(list: impl Iterator<Item = Rank>) -> String {
-    const MOST: usize = 10;
-    let all: Vec<String> = list.map(|rank| rank.to_string()).collect();
-    let more = if all.len() > MOST { format!(" and {} more", all.len() - MOST) } else { String::new() };
-    let noun = if all.len() == 1 { "rank" } else { "ranks" };
-    format!("{noun} {}{more}", all[..all.len().min(MOST)].join(", "))
-}
-
-fn listen(address: &Address) -> Result<TcpListener> {
-    TcpListener::bind((address.host.as_str(), address.port)).map_err(|error| {
-        Error::boot(
-            format!("rank 0 cannot listen at the rendezvous {address}: {error}"),
-            "give an address of rank 0's host and a free port",
-        )
-    })
-}
-
-/// A connection to rank 0, which may start later than this rank.
-fn reach(address: &Address, limit: Duration) -> Result<Socket> {
-    let deadline = Deadline::after(limit);
-    let mut pause = PAUSES.0;
-    let mut last = String::from("no attempt was made");
-    while let Some(left) = deadline.remaining() {
-        match connect(address, left) {
-            Ok(stream) => {
-                prepare(&stream);
-                return Ok(Socket::new(stream));
-            }
-            Err(error) => last = error.to_string(),
-        }
-        std::thread::sleep(pause.min(left));
-        pause = (pause * 2).min(PAUSES.1);
-    }
-    Err(Error::boot(
-        format!(
-            "rank 0 could not be reached at the rendezvous {address} within {} s ({last})",
-            limit.as_secs()
-        ),
-        "start rank 0 on that host; CIRCULANT_BOOT_TIMEOUT gives it more seconds",
-    ))
-}
-
-fn connect(address: &Address, limit: Duration) -> std::io::Result<TcpStream> {
-    let mut last = ErrorKind::NotFound.into();
-    for address in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, limit) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
-/// Frames are small and awaited. If the option cannot be set they are only later.
-fn prepare(stream: &TcpStream) {
-    let _ = stream.set_nodelay(true);
-}
-
 #[cfg(test)]
 mod tests {
+    use super::address::connect;
     use super::*;
     use std::io::{Read, Write};
     use std::thread;
