@@ -3,8 +3,12 @@
 
 ci=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 project=$(dirname "$ci")
+# shellcheck disable=SC2034 # for those that source this
 cache=${CIRCULANT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/circulant}
 circulant=${CIRCULANT:-${CARGO_TARGET_DIR:-$project/target}/release/circulant}
+# rustup writes its path into files which a shell opened before has not read.
+[ ! -d "$HOME/.cargo/bin" ] || PATH=$PATH:$HOME/.cargo/bin
+
 # A part that cannot run here exits with this; ci/test counts it as skipped, not as failed.
 skipped=77
 
