@@ -15,7 +15,7 @@ skipped=77
 say() { echo "${0##*/}: $*" >&2; }
 die() { say "$*"; exit 1; }
 skip() { say "skipped: $*"; exit $skipped; }
-usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; } # the script's own head
+usage() { sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0" >&2; exit 2; } # the script's own head
 # A script that ends by an unforeseen failure says where.
 set -E
 trap 'say "line $LINENO failed: $BASH_COMMAND"' ERR
