@@ -1,0 +1,29 @@
+# shellcheck shell=bash
+# What every script in ci/ shares: where things are, and how a script speaks. Sourced, never run.
+
+ci=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+project=$(dirname "$ci")
+# shellcheck disable=SC2034 # for those that source this
+cache=${CIRCULANT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/circulant}
+circulant=${CIRCULANT:-${CARGO_TARGET_DIR:-$project/target}/release/circulant}
+# rustup writes its path into files which a shell opened before has not read.
+[ ! -d "$HOME/.cargo/bin" ] || PATH=$PATH:$HOME/.cargo/bin
+
+# A part that cannot run here exits with this; ci/test counts it as skipped, not as failed.
+skipped=77
+
+say() { echo "${0##*/}: $*" >&2; }
+die() { say "$*"; exit 1; }
+skip() { say "skipped: $*"; exit $skipped; }
+usage() { sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "$0" >&2; exit 2; } # the script's own head
+# A script that ends by an unforeseen failure says where.
+set -E
+trap 'say "line $LINENO failed: $BASH_COMMAND"' ERR
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# The release binary, built once by whoever needs it first.
+need_circulant() {
+    [ -n "${CIRCULANT:-}" ] || (cd "$project" && cargo build --release --quiet --bin circulant)
+    [ -x "$circulant" ] || die "no program at $circulant; build it by: cargo build --release"
+}
