@@ -9,6 +9,7 @@
 //! Background calls take windows by value and not slices, because a request may be forgotten while
 //! peers still put into its memory.
 
+pub mod join;
 pub mod request;
 pub mod window;
 mod world;
@@ -33,6 +34,7 @@ use crate::select::{self, Costs};
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
 use crate::transport::{Region, RemoteKey, Transport};
+use join::{About, Settings};
 use request::{Held, Prepared, Request};
 use window::Window;
 use world::World;
@@ -43,6 +45,7 @@ pub struct Communicator {
     place: Place,
     number: u16,
     costs: Costs,
+    about: About,
 }
 
 /// How a broadcast is to be done. A rank alone is enough: `comm.broadcast(&mut data, 0)`.
@@ -80,6 +83,23 @@ impl Broadcast {
 }
 
 impl Communicator {
+    /// All ranks of the job that this process was started in, by whatever launcher; alone without one.
+    ///
+    /// Settings come from the environment (see [`Settings`]). All ranks must call it. When the last
+    /// communicator, window and request is dropped, the process waits for all others to come as far.
+    ///
+    /// # Errors
+    /// Ranks that do not find each other, or are of different versions; no transport, with a line for
+    /// each provider that was considered; a rank that dies meanwhile.
+    pub fn world() -> Result<Communicator> {
+        join::world(&Settings::from_environment()?)
+    }
+
+    /// [`world`](Self::world) with settings from elsewhere than the environment.
+    pub fn world_with(settings: &Settings) -> Result<Communicator> {
+        join::world(settings)
+    }
+
     /// `p` communicators of `p` ranks in this process, for tests and trials: give each to a thread of
     /// its own. `seed` sets the order in which what they put arrives.
     ///
@@ -119,12 +139,13 @@ impl Communicator {
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), true);
         let engines = transports.into_iter().zip(slots).map(engine);
-        Ok(engines.map(|engine| Communicator::new(engine, Costs::default())).collect())
+        let communicator =
+            |(rank, engine)| Communicator::new(World::new(engine, None), Place { rank, size: p });
+        Ok((0..p).zip(engines).map(communicator).collect())
     }
 
-    fn new(engine: Engine, costs: Costs) -> Self {
-        let place = engine.place();
-        Communicator { world: Arc::new(World::new(engine)), place, number: 0, costs }
+    fn new(world: Arc<World>, place: Place) -> Self {
+        Communicator { world, place, number: WORLD, costs: Costs::default(), about: About::default() }
     }
 
     /// This process's rank, `0 <= rank < size`.
@@ -142,6 +163,21 @@ impl Communicator {
         self.world.engine().transport()
     }
 
+    /// What boot found out.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// What a put was measured to cost, which is what the number of blocks follows from.
+    pub fn costs(&self) -> Costs {
+        self.costs
+    }
+
+    /// How a broadcast of `bytes` bytes is cut where the number of blocks is not set by hand.
+    pub fn partition(&self, bytes: u64) -> Partition {
+        select::broadcast(bytes, self.size(), &self.costs, None)
+    }
+
     /// A window of `len` zeroed elements. Local: no other rank need do the same.
     pub fn window<T: Pod>(&self, len: usize) -> Result<Window<T>> {
         Window::new(Arc::clone(&self.world), len)
@@ -149,17 +185,7 @@ impl Communicator {
 
     /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds.
     pub fn barrier(&self) -> Result<()> {
-        let signature =
-            Signature { collective: Collective::Barrier, root: 0, bytes: 0, blocks: 0, prepared: false };
-        let held = self.prepare(Task {
-            communicator: self.number,
-            signature,
-            plan: Box::new(Dissemination::new(self.place)),
-            partition: Partition::even(0, 1),
-            source: Source::Small(Memory::zeroed(0)?),
-        })?;
-        held.start()?;
-        held.wait()
+        self.world.engine().run(barrier_task(self.place, Collective::Barrier)?)
     }
 
     /// Sends the root's elements to all ranks, and returns when this rank's part is done.
@@ -273,6 +299,20 @@ impl Communicator {
         let handle = self.world.engine().prepare(task)?;
         Ok(Held::new(&self.world, handle))
     }
+}
+
+/// The number of the communicator of all ranks.
+const WORLD: u16 = 0;
+
+/// A barrier, or the last one of all.
+fn barrier_task(place: Place, collective: Collective) -> Result<Task> {
+    Ok(Task {
+        communicator: WORLD,
+        signature: Signature { collective, root: 0, bytes: 0, blocks: 0, prepared: false },
+        plan: Box::new(Dissemination::new(place)),
+        partition: Partition::even(0, 1),
+        source: Source::Small(Memory::zeroed(0)?),
+    })
 }
 
 /// A caller's slice while a call has it. However the call ends, nobody else has it afterwards.

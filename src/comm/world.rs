@@ -1,18 +1,29 @@
 //! What the communicators of a process share: the engine, and how the process leaves.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::Engine;
-use crate::error::Error;
+use crate::boot::Exchange;
+use crate::engine::{Engine, Task};
+use crate::error::{Error, Result};
 
 /// The engine of this process, for one thread at a time.
 pub struct World {
     engine: Mutex<Engine>,
+    /// How to leave; none for ranks that are threads of one process.
+    farewell: Option<Mutex<Farewell>>,
+}
+
+/// What is to be done when the last communicator, window and request is dropped.
+pub(super) struct Farewell {
+    /// A last barrier, so that nobody leaves whom others still need.
+    pub task: fn(&Engine) -> Result<Task>,
+    /// The launcher, to be told.
+    pub exchange: Box<dyn Exchange>,
 }
 
 impl World {
-    pub(super) fn new(engine: Engine) -> Self {
-        World { engine: Mutex::new(engine) }
+    pub(super) fn new(engine: Engine, farewell: Option<Farewell>) -> Arc<Self> {
+        Arc::new(World { engine: Mutex::new(engine), farewell: farewell.map(Mutex::new) })
     }
 
     /// The engine. After a panic inside it nothing can be said about its state, so its traffic ends.
@@ -22,5 +33,23 @@ impl World {
             engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
             engine
         })
+    }
+}
+
+impl Drop for World {
+    /// Leaves in good order, unless a panic is on its way: then the others hear that this rank is lost.
+    fn drop(&mut self) {
+        let Some(farewell) = self.farewell.take() else { return };
+        if std::thread::panicking() {
+            return;
+        }
+        let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut engine = self.engine();
+        let last = task(&engine).and_then(|task| engine.run(task));
+        engine.leave();
+        // A drop returns nothing; what goes wrong last is told where a user looks.
+        if let Err(error) = last.and_then(|()| exchange.finish()) {
+            eprintln!("circulant: finalize: {error}");
+        }
     }
 }

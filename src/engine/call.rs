@@ -14,6 +14,8 @@ pub enum Collective {
     Broadcast = 1,
     /// All wait for all.
     Barrier = 2,
+    /// All wait for all, and then leave.
+    Finalize = 3,
 }
 
 impl Collective {
@@ -22,11 +24,14 @@ impl Collective {
         match self {
             Collective::Broadcast => "broadcast",
             Collective::Barrier => "barrier",
+            Collective::Finalize => "finalize",
         }
     }
 
     fn from_wire(number: u8) -> Option<Self> {
-        [Collective::Broadcast, Collective::Barrier].into_iter().find(|c| *c as u8 == number)
+        [Collective::Broadcast, Collective::Barrier, Collective::Finalize]
+            .into_iter()
+            .find(|c| *c as u8 == number)
     }
 }
 
@@ -49,7 +54,7 @@ impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prepared = if self.prepared { "prepared " } else { "" };
         write!(f, "{prepared}{}", self.collective.name())?;
-        if self.collective == Collective::Barrier {
+        if self.collective != Collective::Broadcast {
             return Ok(());
         }
         let blocks = if self.blocks == 1 { "block" } else { "blocks" };

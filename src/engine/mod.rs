@@ -186,6 +186,14 @@ impl Engine {
         waited.map_err(|error| self.fail(error))
     }
 
+    /// Carries a task out, from beginning to end.
+    pub fn run(&mut self, task: Task) -> Result<()> {
+        let handle = self.prepare(task)?;
+        let done = self.start(handle).and_then(|()| self.wait(handle));
+        self.forget(handle);
+        done
+    }
+
     /// The operation is of no interest to its caller any more. Where it is under way it goes on, and
     /// keeps its memory until it is done.
     pub fn forget(&mut self, handle: Handle) {

@@ -170,9 +170,14 @@ mod tests {
     #[test]
     fn reading_the_answer_leaves_the_news_unread() {
         let board = Board::new().unwrap();
-        board.answered(Answer { rank: 1, text: "rank 1 has not answered".into(), complete: false });
+        board.answered(Answer {
+            rank: 1,
+            call: None,
+            text: "rank 1 has not answered".into(),
+            complete: false,
+        });
         assert!(!rings(&board), "half an answer wakes nobody");
-        board.answered(Answer { rank: 1, text: "rank 1 is alive".into(), complete: true });
+        board.answered(Answer { rank: 1, call: None, text: "rank 1 is alive".into(), complete: true });
         board.settle(&lost(3), true);
         assert_eq!(board.answer().unwrap().text, "rank 1 is alive");
         assert!(rings(&board));

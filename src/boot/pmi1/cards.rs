@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn an_empty_card_is_one_chunk_that_is_not_empty() {
         assert_eq!(write(&[], 100), ["0001"]);
-        assert_eq!(read("0001").unwrap(), []);
+        assert_eq!(read("0001").unwrap(), [0u8; 0]);
     }
 
     #[test]
