@@ -23,7 +23,7 @@ const RANGES: [(u32, u32); 8] = [
 ];
 
 /// Numbers of ranks measured in each range, evenly spread; odd, for a median.
-const SAMPLES: u32 = 9;
+const SAMPLES: u32 = 5;
 
 fn main() {
     // Cargo asks benches to list or to test themselves, which must be quick.

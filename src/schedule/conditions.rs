@@ -47,7 +47,9 @@ impl fmt::Display for Condition {
 
 /// A condition that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("p = {processes}, rank {rank}, round {round}: {condition} is broken by {schedule:?}")]
+#[error(
+    "p = {processes}, rank {rank}, round {round}: {condition} is broken; the rank receives {receive:?} and sends {send:?}"
+)]
 pub struct Breach {
     /// The number of ranks.
     pub processes: u32,
@@ -57,8 +59,10 @@ pub struct Breach {
     pub round: u32,
     /// What does not hold.
     pub condition: Condition,
-    /// The rank's schedule.
-    pub schedule: Box<Schedule>,
+    /// What the rank receives in each round.
+    pub receive: Vec<i32>,
+    /// What it sends.
+    pub send: Vec<i32>,
 }
 
 /// The largest number of something, and the first that has it: least `p`, then least rank.
@@ -135,7 +139,8 @@ impl Graph {
             rank,
             round,
             condition,
-            schedule: Box::new(self.schedules[rank as usize]),
+            receive: (0..self.skips.rounds()).map(|k| self.of(rank).receive(k)).collect(),
+            send: (0..self.skips.rounds()).map(|k| self.of(rank).send(k)).collect(),
         };
         [
             (Condition::ReceivesWhatIsSent, self.round_that(rank, Self::receives_what_is_not_sent)),
@@ -311,6 +316,7 @@ mod tests {
         graph.schedules[4] = graph.schedules[4].receiving(3, 0);
         let said = graph.check_rank(4, &mut Peaks::default()).unwrap_err().to_string();
         assert!(said.starts_with("p = 9, rank 4, round 3: condition 1 (receives what is sent)"), "{said}");
+        assert!(said.contains("receives [-2, -3, 0, 0] and sends"), "{said}");
     }
 
     proptest! {

@@ -18,7 +18,8 @@ use crate::output::print;
 /// which each rank receives each block once and sends only what it has; then holds the table
 /// of all ranks and the source's search against them. Says the largest numbers of steps that
 /// the source bounds: recursive calls of a search (less than q) and violations of a send
-/// schedule (at most 4). Uses all cores, and about 100 bytes a rank on each.
+/// schedule (at most 4). Uses all cores, and about 100 bytes a rank on each;
+/// graphs of up to 134217728 ranks can be checked.
 ///
 /// A breach is printed with number of ranks, rank, round and condition; the program then ends
 /// with 1.
@@ -50,7 +51,10 @@ impl Arguments {
     }
 }
 
-/// Numbers of ranks, at least one of them, and none 0.
+/// The most ranks of a graph that is checked: beyond, the memory for it could not be relied on.
+const MOST: u32 = 1 << 27;
+
+/// Numbers of ranks, at least one of them, and none 0 or above [`MOST`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Sizes(RangeInclusive<u32>);
 
@@ -115,6 +119,9 @@ impl FromStr for Sizes {
         };
         match (low, high) {
             (0, _) => Err("a graph has at least one rank; begin with 1".into()),
+            _ if high > MOST => {
+                Err(format!("a check takes about 100 bytes a rank; give numbers of ranks up to {MOST}"))
+            }
             _ if low > high => {
                 Err("the range is empty; give the smaller number first, as in 1..=9000".into())
             }
@@ -137,7 +144,7 @@ mod tests {
         assert_eq!("3..=9".parse(), Ok(Sizes(3..=9)));
         assert_eq!("3..9".parse(), Ok(Sizes(3..=8)));
         assert_eq!("9".parse(), Ok(Sizes(9..=9)));
-        assert_eq!("1..=4294967295".parse(), Ok(Sizes(1..=u32::MAX)));
+        assert_eq!("1..=134217728".parse(), Ok(Sizes(1..=MOST)));
     }
 
     #[test]
@@ -146,6 +153,7 @@ mod tests {
             let said = text.parse::<Sizes>().unwrap_err();
             assert!(said.contains("1..=9000"), "{text}: {said}");
         }
+        assert!("134217729".parse::<Sizes>().unwrap_err().contains("up to 134217728"));
         assert!("0..=4".parse::<Sizes>().unwrap_err().contains("begin with 1"));
         for text in ["9..=3", "3..3", "1..0"] {
             assert!(text.parse::<Sizes>().unwrap_err().contains("smaller number first"), "{text}");
