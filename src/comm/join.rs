@@ -23,9 +23,9 @@ use crate::lifeline::status::Status;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
 use crate::select::Costs;
+use crate::transport::RemoteKey;
 use crate::transport::fabric::{self, Choice, Fabric, Request};
 use crate::transport::loopback::Loopback;
-use crate::transport::RemoteKey;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
 pub const WIRE: u16 = 1;

@@ -1,6 +1,7 @@
 //! The program `circulant`: one subcommand a file.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod check;
 mod output;
 mod run;
@@ -42,6 +43,7 @@ macro_rules! subcommands {
 
 subcommands! {
     Run(run),
+    Bench(bench),
     Schedule(schedule),
     Check(check),
 }
