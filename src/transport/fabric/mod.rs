@@ -253,14 +253,19 @@ impl Transport for Fabric {
     }
 
     fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-        self.opened("sleep")?;
-        match (&mut self.waiter, &self.endpoint) {
-            (Waiter::Descriptor(queue), Some(endpoint)) if endpoint.may_sleep() => {
-                wait::readable(endpoint.borrow(*queue), wake, timeout)
-            }
-            (Waiter::Naps(idle), _) => wait::nap(idle, wake, timeout),
-            _ => Ok(()),
+        let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
+            return self.opened("sleep").map(drop);
+        };
+        let Some(descriptor) = waiter.descriptor else {
+            return waiter.nap(wake, timeout);
+        };
+        if waiter.woke_in_vain() && !timeout.is_zero() {
+            endpoint.settle();
         }
+        if endpoint.may_sleep() {
+            return wait::readable(endpoint.borrow(descriptor), wake, timeout);
+        }
+        Ok(())
     }
 
     fn shut_down(&mut self) {
