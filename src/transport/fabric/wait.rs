@@ -2,7 +2,8 @@
 //!
 //! Where the provider has a file descriptor that works, the wait is one `poll`. Others must be polled,
 //! with naps between: they grow while nothing happens, so that an idle rank costs nothing, and are gone
-//! after the first event, so that a busy one loses nothing.
+//! after the first event, so that a busy one loses nothing. A wait may overlook its `wake` for a
+//! millisecond, no longer.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
