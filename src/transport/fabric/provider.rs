@@ -286,9 +286,10 @@ fn is_called(info: &Info, wanted: &str) -> bool {
 }
 
 /// How ill an address suits: loopback comes first on one machine and last between machines, IPv4
-/// before IPv6, and addresses that are good for one link only after all others of their kind.
+/// before IPv6, and addresses that are good for one link only after all others of their kind. Last come
+/// those of another kind: verbs cannot use the InfiniBand form of an address that it offers beside the IP.
 fn distance(ip: Option<IpAddr>, one_machine: bool) -> (bool, u8) {
-    let Some(ip) = ip else { return (false, 0) };
+    let Some(ip) = ip else { return (true, 4) };
     let kind = match ip {
         IpAddr::V4(ip) if ip.is_link_local() => 2,
         IpAddr::V6(ip) if ip.is_unicast_link_local() => 3,
@@ -309,6 +310,8 @@ mod tests {
             ips.sort_by_key(|ip| distance(ip.parse().ok(), one_machine));
             ips
         };
+        let unlike = distance(None, true).max(distance(None, false));
+        assert!(["fe80::1", "127.0.0.1"].iter().all(|ip| distance(ip.parse().ok(), true) < unlike));
         assert_eq!(order(true)[..3], ["127.0.0.1", "::1", "192.0.2.2"]);
         assert_eq!(order(false)[..4], ["192.0.2.2", "fd00::2", "169.254.0.1", "fe80::1"]);
     }
