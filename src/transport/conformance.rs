@@ -22,8 +22,11 @@ const FOR_EVER: Duration = Duration::from_secs(100_000);
 /// Fills memory that nobody may write.
 const UNTOUCHED: u8 = 0xa5;
 
+/// A sentence, and what breaks where it is not true.
+type Law = (&'static str, fn(&mut Seat<'_>));
+
 /// The laws in order; the last one ends the transport.
-const LAWS: [(&str, fn(&mut Seat<'_>)); 9] = [
+const LAWS: [Law; 9] = [
     ("a put lands exactly, and before its notice", a_put_lands_exactly),
     ("a notice alone needs no bytes, and keeps its 32 bits", a_notice_alone_keeps_its_bits),
     ("every rank's notices arrive, each once", every_notice_arrives_once),

@@ -114,7 +114,8 @@ impl Domain {
         self.check("fi_mr_enable", unsafe { sys::fi_enable(mr) })
     }
 
-    fn refused(&self, code: c_int, len: usize) -> Error {
+    /// Why memory could not be registered.
+    pub fn refused(&self, code: c_int, len: usize) -> Error {
         let error = meaning(self.library, code as isize);
         let cure = match getrlimit(Resource::Memlock).current {
             Some(limit) => format!("`ulimit -l` is {}: raise it, or use smaller windows", size(limit)),

@@ -99,14 +99,14 @@ impl Endpoint {
         let code = unsafe { sys::fi_cq_open(entered.domain, &mut attr, &mut self.cq) };
         self.domain.check("fi_cq_open", code)?;
         if waits == Waits::Naps {
-            return Ok(Waiter::Naps(0));
+            return Ok(Waiter::naps());
         }
         let mut descriptor: RawFd = -1;
         let to = (&raw mut descriptor).cast();
         // SAFETY: - the queue was opened with FI_WAIT_FD, so FI_GETWAIT writes an int
         let code = unsafe { sys::fi_control(self.cq.cast(), sys::FI_GETWAIT as i32, to) };
         self.domain.check("fi_control (FI_GETWAIT)", code)?;
-        Ok(Waiter::Descriptor(descriptor))
+        Ok(Waiter::descriptor(descriptor))
     }
 
     fn open_vector(&mut self, entered: &Entered<'_>, info: &Info, peers: u32) -> Result<()> {
@@ -212,6 +212,14 @@ impl Endpoint {
         let mut queue = self.cq.cast();
         // SAFETY: - fabric and queue are open
         unsafe { sys::fi_trywait(entered.fabric, &mut queue, 1) == 0 }
+    }
+
+    /// Sleeps on the queue itself for at most a millisecond, which makes a stale descriptor true again.
+    pub fn settle(&self) {
+        let _entered = self.domain.enter();
+        // SAFETY: - the queue is open; no entries are asked for, so none are written
+        //         - the result says at most that there is something to poll, and the caller polls next
+        unsafe { sys::fi_cq_sread(self.cq, std::ptr::null_mut(), 0, 1) };
     }
 
     /// The queue's descriptor as something that can be polled.

@@ -253,14 +253,19 @@ impl Transport for Fabric {
     }
 
     fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-        self.opened("sleep")?;
-        match (&mut self.waiter, &self.endpoint) {
-            (Waiter::Descriptor(queue), Some(endpoint)) if endpoint.may_sleep() => {
-                wait::readable(endpoint.borrow(*queue), wake, timeout)
-            }
-            (Waiter::Naps(idle), _) => wait::nap(idle, wake, timeout),
-            _ => Ok(()),
+        let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
+            return self.opened("sleep").map(drop);
+        };
+        let Some(descriptor) = waiter.descriptor else {
+            return waiter.nap(wake, timeout);
+        };
+        if waiter.woke_in_vain() && !timeout.is_zero() {
+            endpoint.settle();
         }
+        if endpoint.may_sleep() {
+            return wait::readable(endpoint.borrow(descriptor), wake, timeout);
+        }
+        Ok(())
     }
 
     fn shut_down(&mut self) {
@@ -276,9 +281,7 @@ mod tests {
     use crate::transport::conformance;
 
     fn open(provider: &str, place: Place, exchange: &mut dyn Exchange) -> Result<Fabric> {
-        let provider = Some(provider.to_owned());
-        let choice = choose(&Request { provider, one_machine: true, interface: None })?;
-        let mut fabric = Fabric::open(&choice, place)?;
+        let mut fabric = Fabric::open(&choice(provider), place)?;
         fabric.connect(&exchange.allgather(&fabric.address()?)?)?;
         Ok(fabric)
     }
@@ -291,5 +294,79 @@ mod tests {
     #[test]
     fn rxm_keeps_the_contract() {
         conformance::on_threads(3, |place, exchange| open("rxm", place, exchange));
+    }
+
+    fn choice(word: &str) -> Choice {
+        choose(&Request { provider: Some(word.to_owned()), one_machine: true, interface: None }).unwrap()
+    }
+
+    /// Two ranks of one thread, connected.
+    fn pair() -> [Fabric; 2] {
+        let choice = choice("tcp");
+        let mut pair = [0, 1].map(|rank| Fabric::open(&choice, Place { rank, size: 2 }).unwrap());
+        let addresses = [pair[0].address().unwrap(), pair[1].address().unwrap()];
+        pair.iter_mut().for_each(|fabric| fabric.connect(&addresses).unwrap());
+        pair
+    }
+
+    fn put<'a>(from: &'a Region, len: usize, token: u32) -> Put<'a> {
+        Put { peer: 1, from, offset: 0, len, to: from.remote, to_offset: 0, notice: 0, token }
+    }
+
+    #[test]
+    fn a_peer_that_goes_with_puts_under_way_is_named() {
+        let [mut zero, mut one] = pair();
+        let from = zero.register(Memory::zeroed(8 << 20).unwrap()).unwrap();
+        let to = one.register(Memory::zeroed(8 << 20).unwrap()).unwrap();
+        let whole = Put { to: to.remote, ..put(&from, 8 << 20, 0) };
+        let mut events = Vec::new();
+        // Connections are made while both poll; the sockets cannot hold all, as nobody polls later.
+        while zero.put(&whole).unwrap() == Posted::Busy {
+            zero.poll(&mut events).unwrap();
+            one.poll(&mut events).unwrap();
+        }
+        drop(one);
+        let error = loop {
+            if let Err(error) = zero.poll(&mut events) {
+                break error;
+            }
+        };
+        assert!(matches!(error, Error::Lost { rank: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn what_breaks_the_contract_is_refused_with_its_numbers() {
+        let [mut zero, _one] = pair();
+        let from = zero.register(Memory::zeroed(4096).unwrap()).unwrap();
+        let limit = zero.limits().in_flight as u32;
+        let outside = Put { offset: 1, ..put(&from, 4096, 0) };
+        let nobody = Put { peer: 2, ..put(&from, 8, 0) };
+        for bad in [outside, nobody, put(&from, 4096, limit), Put { offset: usize::MAX, ..put(&from, 8, 0) }]
+        {
+            let error = zero.put(&bad).unwrap_err();
+            assert!(error.to_string().contains("of a region of 4096"), "{error}");
+        }
+        assert!(zero.connect(&[]).is_err());
+    }
+
+    #[test]
+    fn a_region_may_outlive_its_transport() {
+        let [mut zero, one] = pair();
+        let memory = Memory::zeroed(4096).unwrap();
+        let region = zero.register(memory.clone()).unwrap();
+        drop((zero, one));
+        std::thread::spawn(move || drop(region)).join().unwrap();
+        assert_eq!(memory.holders(), 1);
+    }
+
+    #[test]
+    fn a_refused_registration_names_size_limit_and_cure() {
+        let domain = Domain::open(&choice("tcp").info).unwrap();
+        let error = domain.refused(-sys::FI_ENOMEM, 64 << 20).to_string();
+        assert!(
+            error.starts_with("fi_mr_reg: Cannot allocate memory (-12), registering 64 MiB on "),
+            "{error}"
+        );
+        assert!(error.contains("`ulimit -l` is "), "{error}");
     }
 }

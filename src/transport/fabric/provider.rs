@@ -4,7 +4,7 @@
 //! taken has a reason that can be printed; a single question for all would be silent about those.
 
 use std::ffi::c_int;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::{Mutex, PoisonError};
 
 use circulant_libfabric_sys as sys;
@@ -150,7 +150,11 @@ fn usable(
     }
     let offers = quirk.names.iter().find_map(|name| offered(library, name, &wanted()).ok());
     let offers = offers.ok_or_else(|| missing(library, quirk))?;
-    best_address(offers, quirk, request)
+    let best = best_address(offers, quirk, request)?;
+    match best.ip().filter(|_| quirk.reach == Reach::Internet) {
+        Some(ip) => answers(ip).map(|()| best),
+        None => Ok(best),
+    }
 }
 
 /// What a transport of ours needs; each mode and mr_mode bit that is allowed here is honoured.
@@ -265,7 +269,16 @@ fn best_address(offers: Vec<Info>, quirk: &Quirk, request: &Request) -> std::res
     };
     let best = offers.into_iter().filter(|info| suits(info) && (reaches(info) || wanted.is_some()));
     best.min_by_key(|info| distance(info.ip(), request.one_machine))
-        .ok_or_else(|| format!("{NO_INTERFACE}; there is only loopback, and ranks are on other machines"))
+        .ok_or_else(|| format!("only loopback is up, and ranks are on other machines; {NO_INTERFACE}"))
+}
+
+/// Whether an address answers itself: libfabric offers those of interfaces that are down too.
+fn answers(ip: IpAddr) -> std::result::Result<(), String> {
+    let connect = || {
+        let listener = TcpListener::bind((ip, 0))?;
+        TcpStream::connect(listener.local_addr()?).map(drop)
+    };
+    connect().map_err(|e: std::io::Error| format!("{ip}: {e}; {NO_INTERFACE}"))
 }
 
 fn is_called(info: &Info, wanted: &str) -> bool {
@@ -273,9 +286,10 @@ fn is_called(info: &Info, wanted: &str) -> bool {
 }
 
 /// How ill an address suits: loopback comes first on one machine and last between machines, IPv4
-/// before IPv6, and addresses that are good for one link only after all others of their kind.
+/// before IPv6, and addresses that are good for one link only after all others of their kind. Last come
+/// those of another kind: verbs cannot use the InfiniBand form of an address that it offers beside the IP.
 fn distance(ip: Option<IpAddr>, one_machine: bool) -> (bool, u8) {
-    let Some(ip) = ip else { return (false, 0) };
+    let Some(ip) = ip else { return (true, 4) };
     let kind = match ip {
         IpAddr::V4(ip) if ip.is_link_local() => 2,
         IpAddr::V6(ip) if ip.is_unicast_link_local() => 3,
@@ -296,8 +310,17 @@ mod tests {
             ips.sort_by_key(|ip| distance(ip.parse().ok(), one_machine));
             ips
         };
+        let unlike = distance(None, true).max(distance(None, false));
+        assert!(["fe80::1", "127.0.0.1"].iter().all(|ip| distance(ip.parse().ok(), true) < unlike));
         assert_eq!(order(true)[..3], ["127.0.0.1", "::1", "192.0.2.2"]);
         assert_eq!(order(false)[..4], ["192.0.2.2", "fd00::2", "169.254.0.1", "fe80::1"]);
+    }
+
+    #[test]
+    fn an_address_of_nobody_here_does_not_answer() {
+        assert_eq!(answers("127.0.0.1".parse().unwrap()), Ok(()));
+        let error = answers("203.0.113.1".parse().unwrap()).unwrap_err();
+        assert!(error.contains("no usable network interface"), "{error}");
     }
 
     #[test]
