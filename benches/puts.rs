@@ -49,7 +49,7 @@ impl End {
     fn put(&mut self, len: usize, token: u32, notice: Notice) {
         let peer = 1 - self.fabric.place().rank;
         let (from, to) = (&self.region, self.target);
-        let put = Put { peer, from, offset: 0, len, to, to_offset: 0, notice, token };
+        let put = Put { peer, from, offset: 0, len, to, to_offset: 0, notice, acknowledged: false, token };
         while self.fabric.put(&put).expect("the other end is there") == Posted::Busy {
             self.fabric.poll(&mut self.events).expect("the other end is there");
         }

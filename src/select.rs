@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::engine::notice::MAX_ROUNDS;
+use crate::engine::operation::Pace;
+use crate::engine::run::LOOKAHEAD;
 use crate::engine::slots::PAYLOAD;
 use crate::plan::partition::Partition;
 
@@ -49,6 +51,17 @@ fn broadcast_blocks(bytes: u64, p: u32, costs: &Costs) -> u32 {
     let best = (f64::from(q - 1) * bytes as f64 * costs.byte / costs.round).sqrt();
     let most = (bytes / SMALLEST).clamp(1, u64::from(MAX_ROUNDS / 2)) as f64;
     best.round().clamp(1.0, most) as u32
+}
+
+/// How far a run goes ahead: one put on the link and one behind it, and as many more as fit into the
+/// time that a round costs.
+///
+/// Measured (README, "How fast"): where a block takes the link longer than a round trip, every put
+/// beyond the second and every round beyond the next only disturbs the order of the others'.
+pub fn pace(partition: &Partition, costs: &Costs) -> Pace {
+    let block = partition.range(0).end as f64 * costs.byte;
+    let more = (costs.round / block.max(1e-12)).min(f64::from(LOOKAHEAD - 1)) as u32;
+    Pace { in_flight: 2 + more, lookahead: 1 + more }
 }
 
 /// Whether a message travels in slots: where all of its blocks fit, and none is large.

@@ -22,7 +22,7 @@ mod generate {
     /// What is loaded by name; everything else goes through the tables of operations.
     const FUNCTIONS: &str = "fi_(getinfo|dupinfo|freeinfo|fabric|strerror|tostr|version)";
     const TYPES: &str = "fi_(info|context2|msg_rma|rma_iov|cq_attr|cq_data_entry|cq_err_entry|av_attr|fid_var|ops_.*)|fid_(fabric|domain|ep|av|cq|mr)";
-    const CONSTANTS: &str = "FI_(E(AGAIN|INTR|INVAL|NODATA|NOMEM|NOSYS|TOOSMALL|AVAIL|CANCELED|CONN[A-Z]+|HOST[A-Z]+|NET[A-Z]+|NOTCONN|SHUTDOWN|TIMEDOUT|NOSPC|IO|REMOTEIO)|MAJOR_VERSION|MINOR_VERSION|RMA|WRITE|REMOTE_WRITE|TRANSMIT|RECV|REMOTE_CQ_DATA|COMPLETION|INJECT|SELECTIVE_COMPLETION|CONTEXT2?|MR_[A-Z_]+|SOCKADDR(_.*)?|FORMAT_UNSPEC|ENABLE|GETWAIT)";
+    const CONSTANTS: &str = "FI_(E(AGAIN|INTR|INVAL|NODATA|NOMEM|NOSYS|TOOSMALL|AVAIL|CANCELED|CONN[A-Z]+|HOST[A-Z]+|NET[A-Z]+|NOTCONN|SHUTDOWN|TIMEDOUT|NOSPC|IO|REMOTEIO)|MAJOR_VERSION|MINOR_VERSION|RMA|WRITE|REMOTE_WRITE|TRANSMIT|RECV|REMOTE_CQ_DATA|COMPLETION|DELIVERY_COMPLETE|INJECT|SELECTIVE_COMPLETION|CONTEXT2?|MR_[A-Z_]+|SOCKADDR(_.*)?|FORMAT_UNSPEC|ENABLE|GETWAIT)";
     /// Constants of enumerations that `TYPES` does not reach.
     const ENUMERATIONS: &str = "fi_(av_type|threading|ep_type|wait_obj|cq_format|type)";
 

@@ -51,6 +51,11 @@ impl Circulant {
         self.rounds().saturating_sub(self.skips.rounds())..self.rounds()
     }
 
+    /// The rounds in which every entry of the schedules becomes a block number, if it ever does.
+    fn first_phases(&self) -> std::ops::Range<u32> {
+        0..self.rounds().min(3 * self.skips.rounds())
+    }
+
     /// The round of the phase (which skip, which entry of the schedules) and the number of the phase.
     fn phase(&self, i: u32) -> (u32, u32) {
         let (i, q) = (i + self.empty, self.skips.rounds());
@@ -122,13 +127,13 @@ impl Plan for Circulant {
         Round { put, arrival, needs, landing: Landing::Store }
     }
 
-    /// A neighbour that ever puts does so in the last phase, as block numbers only grow.
+    /// Entries of a schedule are at least -q: a neighbour that ever puts does so in the first three phases.
     fn sources(&self) -> Vec<Rank> {
-        distinct(self.last_phase().filter_map(|i| self.round(i).arrival))
+        distinct(self.first_phases().filter_map(|i| self.round(i).arrival))
     }
 
     fn targets(&self) -> Vec<Rank> {
-        distinct(self.last_phase().filter_map(|i| self.round(i).put))
+        distinct(self.first_phases().filter_map(|i| self.round(i).put))
     }
 }
 

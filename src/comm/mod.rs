@@ -23,6 +23,7 @@ use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::broadcast::Circulant;
 use crate::engine::call::{Collective, Signature};
 use crate::engine::notice::MAX_ROUNDS;
+use crate::engine::operation::Pace;
 use crate::engine::slots::Slots;
 use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
@@ -292,7 +293,8 @@ impl Communicator {
             prepared,
         };
         let plan = Box::new(Circulant::new(self.place, how.root, blocks));
-        self.prepare(Task { communicator: self.number, signature, plan, partition, source })
+        let pace = select::pace(&partition, &self.costs);
+        self.prepare(Task { communicator: self.number, signature, plan, partition, pace, source })
     }
 
     fn prepare(&self, task: Task) -> Result<Held> {
@@ -311,6 +313,7 @@ fn barrier_task(place: Place, collective: Collective) -> Result<Task> {
         signature: Signature { collective, root: 0, bytes: 0, blocks: 0, prepared: false },
         plan: Box::new(Dissemination::new(place)),
         partition: Partition::even(0, 1),
+        pace: Pace { in_flight: 1, lookahead: 1 },
         source: Source::Small(Memory::zeroed(0)?),
     })
 }

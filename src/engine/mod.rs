@@ -29,7 +29,7 @@ use crate::transport::memory::Memory;
 use crate::transport::{Event, Region, Transport};
 use call::{Call, Header, Kind, Signature};
 use notice::Notice;
-use operation::{Io, Kept, Operation, Path, Pumped};
+use operation::{Io, Kept, Operation, Pace, Path, Pumped};
 use patience::Patience;
 use slots::{Landed, Slots};
 use tokens::{Tokens, Use};
@@ -54,6 +54,8 @@ pub struct Task {
     pub plan: Box<dyn Plan>,
     /// Where blocks lie.
     pub partition: Partition,
+    /// How far it may go ahead.
+    pub pace: Pace,
     /// The memory, and whether its blocks travel in slots.
     pub source: Source,
 }
@@ -151,7 +153,8 @@ impl Engine {
             Source::Unregistered(memory) => Path::Direct(self.io.transport.register(memory)?),
         };
         let call = self.calls.entry(task.communicator).or_default().next(task.communicator, task.signature);
-        let operation = Operation::new(call, handle as u16, task.plan, task.partition, path, &self.io.slots);
+        let operation =
+            Operation::new(call, handle as u16, task.plan, task.partition, path, task.pace, &self.io.slots);
         self.operations[handle] = Some(Entry { operation, forgotten: false, stirred: false });
         Ok(handle)
     }

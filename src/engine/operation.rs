@@ -37,6 +37,19 @@ pub enum Path {
     Direct(Region),
 }
 
+/// How far a run may go ahead of what has landed.
+///
+/// A network's queues keep no order between peers: of puts that are handed over all at once the most
+/// urgent may go last. So few are under way at a time, just enough to keep the link busy, and those of
+/// the next rounds; the more, the longer a round trip is against a block's time on the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Direct puts that have not landed yet.
+    pub in_flight: u32,
+    /// Rounds from the first unfinished one that are looked at for a put; at most [`LOOKAHEAD`](super::run::LOOKAHEAD).
+    pub lookahead: u32,
+}
+
 /// How far a pump got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pumped {
@@ -54,6 +67,7 @@ pub struct Operation {
     run: Run<Box<dyn Plan>>,
     partition: Partition,
     path: Path,
+    pace: Pace,
     /// Which start this is, from 0; `None` before the first.
     started: Option<u32>,
     active: bool,
@@ -81,6 +95,7 @@ impl Operation {
         plan: Box<dyn Plan>,
         partition: Partition,
         path: Path,
+        pace: Pace,
         slots: &Slots,
     ) -> Self {
         let neighbours = |ranks: Vec<u32>| ranks.into_iter().filter_map(|rank| slots.index_of(rank));
@@ -92,9 +107,10 @@ impl Operation {
         Operation {
             call,
             number,
-            run: Run::new(plan),
+            run: Run::new(plan, pace.lookahead),
             partition,
             path,
+            pace,
             started: None,
             active: false,
             told: 0,
@@ -215,6 +231,7 @@ impl Operation {
             Path::Slots(_) => self
                 .run
                 .next_put(|peer| slots.index_of(peer).is_some_and(|neighbour| slots.may_send(neighbour))),
+            Path::Direct(_) if self.run.in_flight() >= self.pace.in_flight => None,
             Path::Direct(_) => self
                 .run
                 .next_put(|peer| self.target(peer).is_some_and(|target| target.ready > self.iteration())),
@@ -269,6 +286,7 @@ impl Operation {
             to: key,
             to_offset: range.start as u64,
             notice: Notice::Block { operation, round: order.round }.encode(),
+            acknowledged: true,
             token,
         })?;
         if posted != Posted::Pending {

@@ -5,7 +5,7 @@
 //! transport brought out of order, however many rounds the plan has.
 //!
 //! The one decision: a put waits for the arrivals that it needs, never for a round. Of the next
-//! [`LOOKAHEAD`] rounds whatever can be put is put, lowest round first.
+//! rounds, as many as the run looks ahead, whatever can be put is put, lowest round first.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use crate::plan::{Leg, Needs, Plan};
 use crate::rank::Rank;
 
-/// How many rounds from the first unfinished one are looked at for a put.
+/// The most rounds, from the first unfinished one, that are looked at for a put.
 pub const LOOKAHEAD: u32 = 64;
 
 /// A put that the run orders.
@@ -60,6 +60,7 @@ pub struct Unexpected {
 pub struct Run<P> {
     plan: P,
     rounds: u32,
+    lookahead: u32,
     orders: Orders,
     arrivals: Arrivals,
     /// Puts that were ordered and whose source is still needed.
@@ -67,10 +68,11 @@ pub struct Run<P> {
 }
 
 impl<P: Plan> Run<P> {
-    /// A run at its beginning.
-    pub fn new(plan: P) -> Self {
+    /// A run at its beginning, that looks at so many rounds for a put (1 to [`LOOKAHEAD`]).
+    pub fn new(plan: P, lookahead: u32) -> Self {
         let mut run = Run {
             rounds: plan.rounds(),
+            lookahead: lookahead.clamp(1, LOOKAHEAD),
             orders: Orders::default(),
             arrivals: Arrivals::default(),
             in_flight: 0,
@@ -96,7 +98,8 @@ impl<P: Plan> Run<P> {
     /// The next put whose needs are met and whose peer `is_ready`: the same one again until it is
     /// [ordered](Self::ordered).
     pub fn next_put(&self, is_ready: impl Fn(Rank) -> bool) -> Option<Order> {
-        let round = self.orders.find(|needs, peer| self.arrivals.meet(needs) && is_ready(peer))?;
+        let round =
+            self.orders.find(self.lookahead, |needs, peer| self.arrivals.meet(needs) && is_ready(peer))?;
         self.plan.round(round).put.map(|put| Order { round, put })
     }
 
@@ -120,6 +123,11 @@ impl<P: Plan> Run<P> {
         }
         self.arrivals.settle(&self.plan, self.rounds);
         Ok(())
+    }
+
+    /// Puts that were ordered and whose source is still needed.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
     /// Whether all has been put and sent, and all has arrived.
@@ -180,9 +188,10 @@ impl Orders {
         self.waiting |= bit(round);
     }
 
-    /// The lowest waiting round of which `can` holds.
-    fn find(&self, can: impl Fn(Needs, Rank) -> bool) -> Option<u32> {
-        let mut left = self.waiting.rotate_right(self.low % LOOKAHEAD);
+    /// The lowest waiting round of the next `lookahead` of which `can` holds.
+    fn find(&self, lookahead: u32, can: impl Fn(Needs, Rank) -> bool) -> Option<u32> {
+        let window = u64::MAX >> (LOOKAHEAD - lookahead);
+        let mut left = self.waiting.rotate_right(self.low % LOOKAHEAD) & window;
         while left != 0 {
             let round = self.low + left.trailing_zeros();
             let (needs, peer) = self.entries[(round % LOOKAHEAD) as usize];
@@ -263,7 +272,9 @@ mod tests {
     type Runs = Vec<Run<Box<dyn Plan>>>;
 
     fn runs(entry: &algorithm::Entry, p: u32, root: Rank, n: u32) -> Runs {
-        (0..p).map(|rank| Run::new(entry.plan(Place { rank, size: p }, root, n))).collect()
+        (0..p)
+            .map(|rank| Run::new(entry.plan(Place { rank, size: p }, root, n), 1 + (p + n) % LOOKAHEAD))
+            .collect()
     }
 
     /// Delivers puts in random order, refuses some, and gives the order of events that came out.
@@ -308,7 +319,7 @@ mod tests {
     fn a_put_waits_for_the_arrival_that_it_forwards_and_for_no_other() {
         let entry = algorithm::of("broadcast").next().unwrap();
         let plan = || entry.plan(Place { rank: 3, size: 8 }, 0, 12);
-        let mut run = Run::new(plan());
+        let mut run = Run::new(plan(), LOOKAHEAD);
         assert_eq!(run.next_put(|_| true), None);
         let (round, arrival) = (0..plan().rounds())
             .rev()
@@ -330,7 +341,7 @@ mod tests {
     #[test]
     fn a_peer_that_is_not_ready_holds_up_only_its_own_puts() {
         let entry = algorithm::of("broadcast").next().unwrap();
-        let mut root = Run::new(entry.plan(Place { rank: 0, size: 8 }, 0, 12));
+        let mut root = Run::new(entry.plan(Place { rank: 0, size: 8 }, 0, 12), LOOKAHEAD);
         let mut peers = Vec::new();
         while let Some(order) = root.next_put(|peer| peer != 1) {
             root.ordered(order);
@@ -343,7 +354,7 @@ mod tests {
     #[test]
     fn an_arrival_that_nobody_expects_is_told() {
         let entry = algorithm::of("broadcast").next().unwrap();
-        let mut run = Run::new(entry.plan(Place { rank: 1, size: 2 }, 0, 3));
+        let mut run = Run::new(entry.plan(Place { rank: 1, size: 2 }, 0, 3), LOOKAHEAD);
         assert_eq!(run.arrived(3), Err(Unexpected { round: 3 }));
         assert_eq!(run.arrived(0), Ok(()));
         assert_eq!(run.arrived(0), Err(Unexpected { round: 0 }));

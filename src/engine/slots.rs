@@ -125,6 +125,7 @@ impl Slots {
             to: neighbour.inbox_there,
             to_offset: place(neighbour.index_there.into(), slot) as u64,
             notice: Notice::Slot { neighbour: neighbour.index_there, slot: slot as u8, round }.encode(),
+            acknowledged: false,
             token,
         })?;
         if posted != Posted::Pending {
@@ -193,6 +194,7 @@ impl Slots {
                 to: neighbour.inbox_there,
                 to_offset: 0,
                 notice: Notice::Credit { neighbour: neighbour.index_there, slots: neighbour.owed }.encode(),
+                acknowledged: false,
                 token,
             })?;
             if posted != Posted::Pending {

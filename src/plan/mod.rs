@@ -30,22 +30,25 @@ pub trait Plan: Send {
     /// What happens in round `i < rounds()`. A few nanoseconds, no allocation.
     fn round(&self, i: u32) -> Round;
 
-    /// The distinct ranks that put to this rank, in no order. O(log p) for the circulant plans.
+    /// The distinct ranks that put to this rank, in the order in which they first do. O(log p) for the circulant plans.
     fn sources(&self) -> Vec<Rank> {
         distinct((0..self.rounds()).filter_map(|i| self.round(i).arrival))
     }
 
-    /// The distinct ranks that this rank puts to, in no order. O(log p) for the circulant plans.
+    /// The distinct ranks that this rank puts to, in the order in which it first does. O(log p) for the circulant plans.
     fn targets(&self) -> Vec<Rank> {
         distinct((0..self.rounds()).filter_map(|i| self.round(i).put))
     }
 }
 
-/// The peers of some legs, each once.
+/// The peers of some legs, each once, in the order in which they first come.
 pub(crate) fn distinct(legs: impl Iterator<Item = Leg>) -> Vec<Rank> {
-    let mut peers: Vec<Rank> = legs.map(|leg| leg.peer).collect();
-    peers.sort_unstable();
-    peers.dedup();
+    let mut peers = Vec::new();
+    for leg in legs {
+        if !peers.contains(&leg.peer) {
+            peers.push(leg.peer);
+        }
+    }
     peers
 }
 

@@ -162,7 +162,7 @@ impl Seat<'_> {
     fn put(&mut self, peer: Rank, from: &Region, bytes: Bytes, to: RemoteKey, notice: Notice) -> Posted {
         let token = self.until("a free token", |seat| seat.free.pop());
         let Bytes { offset, len, to_offset } = bytes;
-        let put = Put { peer, from, offset, len, to, to_offset, notice, token };
+        let put = Put { peer, from, offset, len, to, to_offset, notice, acknowledged: token % 2 == 1, token };
         let posted = self.until("a put to be taken", |seat| match seat.transport.put(&put) {
             Ok(Posted::Busy) => None,
             Ok(posted) => Some(posted),
@@ -412,6 +412,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
         to: region.remote,
         to_offset: 0,
         notice: 0,
+        acknowledged: true,
         token: 0,
     };
     assert!(seat.transport.put(&put).is_err());

@@ -70,6 +70,9 @@ pub struct Put<'a> {
     pub to_offset: u64,
     /// What the peer is told when the bytes are there.
     pub notice: Notice,
+    /// Asks that [`Event::Sent`] come no sooner than the bytes have landed, where the transport can know:
+    /// so the sender learns how fast its puts go.
+    pub acknowledged: bool,
     /// What [`Event::Sent`] will say; at most [`Limits::in_flight`] tokens, `0..in_flight`, may be out at once.
     pub token: Token,
 }

@@ -30,6 +30,7 @@ pub const FI_REMOTE_WRITE: u64 = 8192;
 pub const FI_REMOTE_CQ_DATA: u64 = 131072;
 pub const FI_COMPLETION: u64 = 16777216;
 pub const FI_INJECT: u64 = 33554432;
+pub const FI_DELIVERY_COMPLETE: u64 = 268435456;
 pub const FI_MR_LOCAL: ::std::os::raw::c_int = 4;
 pub const FI_MR_RAW: ::std::os::raw::c_int = 8;
 pub const FI_MR_VIRT_ADDR: ::std::os::raw::c_int = 16;

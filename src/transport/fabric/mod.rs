@@ -211,7 +211,11 @@ impl Transport for Fabric {
             key: put.to.key,
             context,
             notice: put.notice,
-            flags: if inject { sys::FI_INJECT } else { sys::FI_COMPLETION },
+            flags: match (inject, put.acknowledged) {
+                (true, _) => sys::FI_INJECT,
+                (false, false) => sys::FI_COMPLETION,
+                (false, true) => sys::FI_COMPLETION | sys::FI_DELIVERY_COMPLETE,
+            },
         };
         // SAFETY: - `fits` has checked the bytes; `register` gave the region and its descriptor
         //         - `flight` keeps the registration until the put is sent, and its cells are closed after the endpoint
@@ -310,7 +314,17 @@ mod tests {
     }
 
     fn put<'a>(from: &'a Region, len: usize, token: u32) -> Put<'a> {
-        Put { peer: 1, from, offset: 0, len, to: from.remote, to_offset: 0, notice: 0, token }
+        Put {
+            peer: 1,
+            from,
+            offset: 0,
+            len,
+            to: from.remote,
+            to_offset: 0,
+            notice: 0,
+            acknowledged: false,
+            token,
+        }
     }
 
     #[test]

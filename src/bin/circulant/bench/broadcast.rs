@@ -129,11 +129,15 @@ impl Arguments {
         Ok(())
     }
 
-    /// As many as fit the time, by the second of two that do not count; all ranks take rank 0's word.
+    /// As many as fit the time, by one that does not count, from barrier to barrier: the root's own part
+    /// may be over long before the others'. All ranks take rank 0's word.
     fn iterations(&self, comm: &Communicator, subject: &mut Subject) -> Result<usize> {
         timed(comm, subject)?;
-        let one = timed(comm, subject)?.max(1e-7);
-        let mut count = [(self.seconds / one).clamp(5.0, 10_000.0) as u64];
+        comm.barrier()?;
+        let start = Instant::now();
+        timed(comm, subject)?;
+        comm.barrier()?;
+        let mut count = [(self.seconds / start.elapsed().as_secs_f64()).clamp(5.0, 10_000.0) as u64];
         comm.broadcast(&mut count, 0)?;
         Ok(count[0] as usize)
     }

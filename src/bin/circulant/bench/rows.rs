@@ -1,6 +1,5 @@
 //! What a benchmark prints: a table for people, csv or JSON lines for programs.
 
-
 use circulant::comm::Communicator;
 use serde::Serialize;
 
