@@ -5,6 +5,7 @@
 
 pub mod barrier;
 pub mod broadcast;
+pub mod probe;
 
 use crate::plan::Plan;
 use crate::plan::compose::{Reversed, Then};

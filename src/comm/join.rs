@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::window::Window;
 use super::world::{Farewell, World};
-use super::{Broadcast, Communicator, barrier_task, connect, neighbours};
+use super::{Communicator, barrier_task, connect, neighbours};
 use crate::boot::{self, Exchange};
 use crate::engine::Engine;
 use crate::engine::call::Collective;
@@ -250,38 +251,32 @@ fn decode<T: DeserializeOwned>(rank: Rank, card: &[u8]) -> Result<T> {
     serde_json::from_slice(rest).map_err(|e| stranger(&format!("sent a card that makes no sense ({e})")))
 }
 
-/// Bytes of the broadcast that is timed: long enough to show the bandwidth.
+/// Bytes of the long ping-pong: enough to show the bandwidth.
 const PROBE: usize = 1 << 16;
 
-/// What a round and a byte cost, as rank 0 measures it; the others take its word.
-///
-/// A barrier is q rounds of nothing; a broadcast of one block and a barrier are q rounds of that block
-/// more. The least of a few times, as what disturbs only adds; the first of each makes connections.
+/// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word.
 fn measure(comm: &Communicator) -> Result<Costs> {
-    let q = f64::from(Skips::new(comm.size()).rounds());
-    if q == 0.0 {
+    if comm.size() == 1 {
         return Ok(Costs::default());
     }
-    let mut window = comm.window::<u8>(PROBE)?;
-    let barrier = least(|| comm.barrier())?;
-    let probe = least(|| {
-        comm.broadcast_window(&mut window, Broadcast::from(0).blocks(1))?;
-        comm.barrier()
-    })?;
-    let mut costs = [barrier / q, (probe - barrier).max(0.0) / q / PROBE as f64];
+    let window = comm.window::<u8>(PROBE)?;
+    let (short, long) = (one_way(comm, &window, 1)?, one_way(comm, &window, PROBE)?);
+    let mut costs = [short, (long - short) / (PROBE - 1) as f64];
     comm.broadcast(&mut costs, 0)?;
     // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.
-    Ok(Costs { round: costs[0].clamp(1e-7, 1.0), byte: costs[1].clamp(1e-12, 1e-3) })
+    Ok(Costs { latency: costs[0].clamp(1e-7, 1.0), byte: costs[1].clamp(1e-12, 1e-3) })
 }
 
-/// The least of a few times, in seconds, after one that does not count.
-fn least(mut act: impl FnMut() -> Result<()>) -> Result<f64> {
-    act()?;
+/// Half the least time of a few ping-pongs, in seconds. Others only add to it; the first, which makes
+/// connections, does not count.
+fn one_way(comm: &Communicator, window: &Window<u8>, bytes: usize) -> Result<f64> {
     let mut least = f64::INFINITY;
-    for _ in 0..3 {
+    for round in 0..5 {
         let start = Instant::now();
-        act()?;
-        least = least.min(start.elapsed().as_secs_f64());
+        comm.probe(window, bytes)?;
+        if round > 0 {
+            least = least.min(start.elapsed().as_secs_f64() / 2.0);
+        }
     }
     Ok(least)
 }

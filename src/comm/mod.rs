@@ -21,6 +21,7 @@ use bytemuck::Pod;
 
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::broadcast::Circulant;
+use crate::algorithm::probe::PingPong;
 use crate::engine::call::{Collective, Signature};
 use crate::engine::notice::MAX_ROUNDS;
 use crate::engine::operation::Pace;
@@ -295,6 +296,26 @@ impl Communicator {
         let plan = Box::new(Circulant::new(self.place, how.root, blocks));
         let pace = select::pace(&partition, &self.costs);
         self.prepare(Task { communicator: self.number, signature, plan, partition, pace, source })
+    }
+
+    /// A ping-pong of `bytes` bytes between ranks 0 and 1.
+    fn probe(&self, window: &Window<u8>, bytes: usize) -> Result<()> {
+        let Some(region) = window.region() else { return Ok(()) };
+        let signature = Signature {
+            collective: Collective::Probe,
+            root: 0,
+            bytes: bytes as u64,
+            blocks: 1,
+            prepared: false,
+        };
+        self.world.engine().run(Task {
+            communicator: self.number,
+            signature,
+            plan: Box::new(PingPong(self.place)),
+            partition: Partition::even(bytes as u64, 1),
+            pace: Pace { in_flight: 1, lookahead: 1 },
+            source: Source::Registered(region),
+        })
     }
 
     fn prepare(&self, task: Task) -> Result<Held> {

@@ -16,6 +16,8 @@ pub enum Collective {
     Barrier = 2,
     /// All wait for all, and then leave.
     Finalize = 3,
+    /// Two ranks measure, the others rest.
+    Probe = 4,
 }
 
 impl Collective {
@@ -25,11 +27,12 @@ impl Collective {
             Collective::Broadcast => "broadcast",
             Collective::Barrier => "barrier",
             Collective::Finalize => "finalize",
+            Collective::Probe => "probe",
         }
     }
 
     fn from_wire(number: u8) -> Option<Self> {
-        [Collective::Broadcast, Collective::Barrier, Collective::Finalize]
+        [Collective::Broadcast, Collective::Barrier, Collective::Finalize, Collective::Probe]
             .into_iter()
             .find(|c| *c as u8 == number)
     }
@@ -54,7 +57,7 @@ impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prepared = if self.prepared { "prepared " } else { "" };
         write!(f, "{prepared}{}", self.collective.name())?;
-        if self.collective != Collective::Broadcast {
+        if matches!(self.collective, Collective::Barrier | Collective::Finalize) {
             return Ok(());
         }
         let blocks = if self.blocks == 1 { "block" } else { "blocks" };

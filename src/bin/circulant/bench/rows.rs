@@ -59,7 +59,7 @@ pub fn head(format: Format, what: &str, comm: &Communicator) -> std::io::Result<
                 about.boot,
                 if about.crowded { "; more ranks than cores, so waiting ranks sleep" } else { "" }
             )?;
-            writeln!(out, "# a round costs {:.1} us, a byte {:.3} ns", costs.round * 1e6, costs.byte * 1e9)?;
+            writeln!(out, "# a put costs {:.1} us, a byte {:.3} ns", costs.latency * 1e6, costs.byte * 1e9)?;
             writeln!(
                 out,
                 "{:>10} {:>7} {:>12} {:>12} {:>12} {:>10}",
