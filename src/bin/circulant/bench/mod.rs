@@ -7,7 +7,7 @@ mod sizes;
 use std::process::ExitCode;
 
 use circulant::boot::launcher::Job;
-use circulant::comm::join::Settings;
+use circulant::comm::settings::Settings;
 use circulant::error::Result;
 use clap::Subcommand;
 
