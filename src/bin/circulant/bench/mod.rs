@@ -1,6 +1,7 @@
 //! `circulant bench`: microbenchmarks in the manner of the OSU suite.
 
 mod broadcast;
+mod put;
 mod rows;
 mod sizes;
 
@@ -26,12 +27,14 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Broadcast(broadcast::Arguments),
+    Put(put::Arguments),
 }
 
 impl Arguments {
     pub fn run(self) -> Outcome {
         match self.what {
             What::Broadcast(arguments) => arguments.run(),
+            What::Put(arguments) => arguments.run(),
         }
     }
 }
