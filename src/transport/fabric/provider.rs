@@ -225,9 +225,7 @@ fn absent(library: &Functions, quirk: &Quirk, error: c_int) -> String {
     }
     match quirk.reach {
         Reach::Internet => format!("fi_getinfo: {error}; {NO_INTERFACE}"),
-        _ => format!(
-            "not there: fi_getinfo: {error}; it has no device here, or libfabric was built without it"
-        ),
+        _ => format!("no device here, or not in this libfabric (fi_getinfo: {error})"),
     }
 }
 
