@@ -8,9 +8,8 @@ use circulant::comm::meeting::WIRE;
 use circulant::comm::settings::Settings;
 use circulant::comm::{neighbours, slot_bytes};
 use circulant::engine::slots::{SLOT, SLOTS};
-use circulant::error::Result;
 use circulant::rank::Place;
-use circulant::transport::fabric::{self, Choice, Request};
+use circulant::transport::fabric::{self, Request};
 use rustix::process::{Resource, getrlimit};
 
 use crate::Outcome;
@@ -52,9 +51,9 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let settings = Settings::from_environment()?;
         let provider = self.provider.or(settings.provider);
-        let choose = |one_machine| {
+        let request = |one_machine| {
             let (provider, interface) = (provider.clone(), settings.interface.clone());
-            fabric::choose(&Request { provider, one_machine, interface })
+            Request { provider, one_machine, interface }
         };
         print(|out| {
             line(out, "circulant", &format!("{}, wire format {WIRE}", env!("CARGO_PKG_VERSION")))?;
@@ -62,7 +61,7 @@ impl Arguments {
             line(out, "machine", &machine())?;
             line(out, "boot", &launcher())?;
             if fabric::version().is_ok() {
-                providers(out, choose)?;
+                providers(out, request)?;
             }
             memory(out)?;
             variables(out)
@@ -117,24 +116,20 @@ fn launcher() -> String {
 
 /// Each provider with its reason, the chosen one marked, for ranks on this machine; then what would be
 /// chosen between machines.
-fn providers(out: &mut dyn Write, choose: impl Fn(bool) -> Result<Choice>) -> io::Result<()> {
+fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request) -> io::Result<()> {
     writeln!(out, "\nproviders, best first; -> is chosen for ranks on this machine")?;
-    match choose(true) {
+    match fabric::considered(&request(true)) {
         Err(error) => writeln!(out, "  {error}")?,
-        Ok(choice) => {
-            for considered in choice.considered() {
+        Ok(all) => {
+            for considered in all {
                 let mark = if considered.taken { "->" } else { "" };
                 writeln!(out, "  {mark:2} {:<14} {}", considered.provider, considered.reason)?;
             }
         }
     }
-    let between = match choose(false) {
-        Err(error) => error.to_string(),
-        Ok(choice) => {
-            let ip = choice.ip().map_or(String::new(), |ip| format!(", {ip}"));
-            format!("{} on {}{ip}", choice.provider(), choice.interface())
-        }
-    };
+    let between = fabric::considered(&request(false)).unwrap_or_default();
+    let between = between.iter().find(|considered| considered.taken);
+    let between = between.map_or("none".to_owned(), |taken| format!("{} {}", taken.provider, taken.reason));
     writeln!(out, "  for ranks on several machines: {between}")
 }
 
