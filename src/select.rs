@@ -15,12 +15,15 @@ pub struct Costs {
     pub latency: f64,
     /// Seconds a byte.
     pub byte: f64,
+    /// Seconds that a further block costs: less than a put's latency, as most of that passes while other
+    /// blocks are on the link; more where ranks share a core.
+    pub block: f64,
 }
 
 impl Default for Costs {
     /// A fast network's: 2 µs a put, 10 GB/s.
     fn default() -> Self {
-        Costs { latency: 2e-6, byte: 1e-10 }
+        Costs { latency: 2e-6, byte: 1e-10, block: 3e-7 }
     }
 }
 
@@ -30,18 +33,18 @@ pub const SMALL: u64 = PAYLOAD as u64;
 /// The last block's size, in 256ths of the others' (see [`Partition::short_last`]).
 const LAST: u8 = 128;
 
-/// What a further block costs, as a share of a put's latency: most of the latency passes while other
-/// blocks are on the link. Measured on the emulated cluster (README).
-const OVERHEAD: f64 = 0.25;
+/// A further block's cost as a share of a put's latency, with a core to each rank. Measured on the
+/// emulated cluster with 8, 16 and 36 ranks on two cores (manual, "Number of blocks").
+pub const BLOCK_SHARE: f64 = 0.04;
 
-/// A share of the message and of the bytes beside it that a block may not fall below: smaller blocks
-/// cost more in packet headers and system calls than they gain.
-const SMALLEST: u64 = 1024;
+/// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
+/// about as much.
+const SMALLEST: u64 = 4096;
 
 /// How a broadcast is cut.
 ///
-/// `m` bytes in `n` blocks take `(n - 1 + q) (a + b m / n)`, which is least for
-/// `n = √((q - 1) m b / a)` (Träff, Section 4 finds the same form by experiment).
+/// `m` bytes in `n` blocks take `(n - 1 + q) (c + b m / n)`, which is least for
+/// `n = √((q - 1) m b / c)` (Träff, Section 4 finds the same form by experiment).
 pub fn broadcast(bytes: u64, p: u32, costs: &Costs, by_hand: Option<u32>) -> Partition {
     let blocks = by_hand.unwrap_or_else(|| broadcast_blocks(bytes, p, costs));
     if blocks == 1 { Partition::even(bytes, 1) } else { Partition::short_last(bytes, blocks, LAST) }
@@ -52,7 +55,7 @@ fn broadcast_blocks(bytes: u64, p: u32, costs: &Costs) -> u32 {
     if bytes <= SMALL || q < 2 {
         return 1;
     }
-    let best = (f64::from(q - 1) * bytes as f64 * costs.byte / (costs.latency * OVERHEAD)).sqrt();
+    let best = (f64::from(q - 1) * bytes as f64 * costs.byte / costs.block).sqrt();
     let most = (bytes / SMALLEST).clamp(1, u64::from(MAX_ROUNDS / 2)) as f64;
     best.round().clamp(1.0, most) as u32
 }
@@ -79,7 +82,7 @@ mod tests {
 
     #[test]
     fn blocks_grow_with_the_root_of_the_size() {
-        let costs = Costs { latency: 1e-5, byte: 1e-9 };
+        let costs = Costs { latency: 1e-5, byte: 1e-9, block: 1e-5 };
         assert_eq!(broadcast_blocks(4096, 16, &costs), 1);
         let (one, four) = (broadcast_blocks(1 << 24, 16, &costs), broadcast_blocks(1 << 26, 16, &costs));
         assert!(one > 10 && four.abs_diff(2 * one) <= 1, "{one} {four}");

@@ -23,7 +23,7 @@ use crate::lifeline::listening::{Listening, Scope};
 use crate::lifeline::status::Status;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
-use crate::select::Costs;
+use crate::select::{self, Costs};
 use crate::transport::RemoteKey;
 use crate::transport::fabric::{self, Choice, Fabric, Request};
 use crate::transport::loopback::Loopback;
@@ -113,7 +113,8 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
 
     let crowd =
         everybody.iter().filter(|other| other.machine == everybody[place.rank as usize].machine).count();
-    let crowded = crowd > std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (ranks_per_core, crowded) = (crowd as f64 / cores as f64, crowd > cores);
     let limits = Limits { tell: settings.stall, end: settings.timeout };
     let engine = if place.size == 1 {
         alone(place, limits)?
@@ -124,7 +125,7 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     let boot = exchange.name();
     let task = |engine: &Engine| barrier_task(engine.place(), Collective::Finalize);
     let mut comm = Communicator::new(World::new(engine, Some(Farewell { task, exchange })), place);
-    comm.costs = measure(&comm)?;
+    comm.costs = measure(&comm, ranks_per_core)?;
     comm.about = About { boot, nodes, crowded };
     Ok(comm)
 }
@@ -255,16 +256,21 @@ fn decode<T: DeserializeOwned>(rank: Rank, card: &[u8]) -> Result<T> {
 const PROBE: usize = 1 << 16;
 
 /// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word.
-fn measure(comm: &Communicator) -> Result<Costs> {
+fn measure(comm: &Communicator, ranks_per_core: f64) -> Result<Costs> {
     if comm.size() == 1 {
         return Ok(Costs::default());
     }
     let window = comm.window::<u8>(PROBE)?;
     let (short, long) = (one_way(comm, &window, 1)?, one_way(comm, &window, PROBE)?);
-    let mut costs = [short, (long - short) / (PROBE - 1) as f64];
+    let block = short * select::BLOCK_SHARE * ranks_per_core.max(1.0);
+    let mut costs = [short, (long - short) / (PROBE - 1) as f64, block];
     comm.broadcast(&mut costs, 0)?;
     // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.
-    Ok(Costs { latency: costs[0].clamp(1e-7, 1.0), byte: costs[1].clamp(1e-12, 1e-3) })
+    Ok(Costs {
+        latency: costs[0].clamp(1e-7, 1.0),
+        byte: costs[1].clamp(1e-12, 1e-3),
+        block: costs[2].clamp(1e-8, 1.0),
+    })
 }
 
 /// Half the least time of a few ping-pongs, in seconds. Others only add to it; the first, which makes

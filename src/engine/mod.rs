@@ -250,10 +250,12 @@ impl Engine {
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<()> {
         while !self.is_done(handle) {
-            if self.progress()? {
+            let happened = self.progress()?;
+            if happened {
                 self.patience.rewarded();
                 self.vigil.rest();
-            } else if self.patience.is_over() {
+            }
+            if self.patience.is_over(happened) && !self.is_done(handle) {
                 self.sleep(handle)?;
             }
         }

@@ -286,7 +286,7 @@ impl Operation {
             to: key,
             to_offset: range.start as u64,
             notice: Notice::Block { operation, round: order.round }.encode(),
-            acknowledged: true,
+            acknowledged: order.unpaced,
             token,
         })?;
         if posted != Posted::Pending {

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use crate::plan::{Leg, Needs, Plan};
+use crate::plan::{Leg, Needs, Plan, Round};
 use crate::rank::Rank;
 
 /// The most rounds, from the first unfinished one, that are looked at for a put.
@@ -23,6 +23,8 @@ pub struct Order {
     pub round: u32,
     /// To whom, and which blocks.
     pub put: Leg,
+    /// Whether it waited for nothing: what forwards an arrival is paced by the arrivals, this is not.
+    pub unpaced: bool,
 }
 
 /// What a run waits for.
@@ -100,7 +102,8 @@ impl<P: Plan> Run<P> {
     pub fn next_put(&self, is_ready: impl Fn(Rank) -> bool) -> Option<Order> {
         let round =
             self.orders.find(self.lookahead, |needs, peer| self.arrivals.meet(needs) && is_ready(peer))?;
-        self.plan.round(round).put.map(|put| Order { round, put })
+        let Round { put, needs, .. } = self.plan.round(round);
+        put.map(|put| Order { round, put, unpaced: needs == Needs::Nothing })
     }
 
     /// A put has been handed over; it is under way until it is [`sent`](Self::sent).
