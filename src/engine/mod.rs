@@ -19,7 +19,7 @@ pub mod tokens;
 pub mod vigil;
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -39,6 +39,8 @@ use vigil::Vigil;
 const NAP: Duration = Duration::from_millis(100);
 /// The sleep while a transport is busy: nothing wakes us when it no longer is.
 const SHORT_NAP: Duration = Duration::from_micros(200);
+/// How long a rank that leaves waits for its neighbours' goodbyes.
+const LAST_CALL: Duration = Duration::from_secs(5);
 /// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are.
 const KEPT: usize = 64;
 /// Operations that are remembered when they are over, to know what comes late from what is wrong.
@@ -233,8 +235,23 @@ impl Engine {
         error
     }
 
-    /// Says goodbye to all peers: after this no call is made.
+    /// Leaves after a last barrier: after this no call is made.
+    ///
+    /// What this rank has put may still be queued in the transport, and goes only while it is polled; so
+    /// it stays until its neighbours have said goodbye, and with it that they are through the barrier.
     pub fn leave(&mut self) {
+        self.vigil.farewell();
+        let until = Instant::now() + LAST_CALL;
+        while self.check().and_then(|()| self.vigil.check()).is_ok()
+            && !self.io.slots.ranks().all(|rank| self.vigil.has_left(rank))
+            && Instant::now() < until
+        {
+            self.events.clear();
+            let polled = self.io.transport.poll(&mut self.events);
+            if polled.and_then(|()| self.io.transport.sleep(None, SHORT_NAP)).is_err() {
+                break;
+            }
+        }
         self.vigil.leave();
         self.shut_down(Error::argument("communicator", "it was finalized", "make no calls after that"));
     }

@@ -90,6 +90,11 @@ impl Slots {
         self.neighbours[neighbour].rank
     }
 
+    /// All neighbours.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> {
+        self.neighbours.iter().map(|neighbour| neighbour.rank)
+    }
+
     /// Whether a neighbour has a slot for us.
     pub fn may_send(&self, neighbour: usize) -> bool {
         self.neighbours[neighbour].free != 0

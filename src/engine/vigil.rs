@@ -146,6 +146,16 @@ impl Vigil {
         error
     }
 
+    /// Says goodbye.
+    pub fn farewell(&self) {
+        self.lifeline.iter().for_each(Lifeline::farewell);
+    }
+
+    /// Whether another rank has said goodbye.
+    pub fn has_left(&self, rank: Rank) -> bool {
+        self.lifeline.as_ref().is_none_or(|lifeline| lifeline.left(rank))
+    }
+
     /// Leaves in good order.
     pub fn leave(&mut self) {
         if let Some(lifeline) = self.lifeline.take() {
