@@ -312,9 +312,8 @@ impl Operation {
         let Some((key, operation)) = self.target(order.put.peer).and_then(|target| target.at) else {
             return Ok(false);
         };
-        let Some(token) = io.tokens.take(Use::Block(self.number.into())) else { return Ok(false) };
         let range = self.range(order.put.blocks);
-        let posted = io.transport.put(&Put {
+        let put = Put {
             peer: order.put.peer,
             from: &region,
             offset: range.start,
@@ -323,11 +322,9 @@ impl Operation {
             to_offset: range.start as u64,
             notice: Notice::Block { operation, round: order.round }.encode(),
             acknowledged: order.unpaced,
-            token,
-        })?;
-        if posted != Posted::Pending {
-            io.tokens.give_back(token);
-        }
+            token: 0,
+        };
+        let posted = io.tokens.put(&mut *io.transport, Use::Block(self.number.into()), put)?;
         if posted != Posted::Busy {
             self.run.ordered(order);
         }

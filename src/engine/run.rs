@@ -257,7 +257,7 @@ impl Arrivals {
     fn settle<P: Plan>(&mut self, plan: &P, rounds: u32) {
         while self.low < rounds && (self.has(self.low) || plan.round(self.low).arrival.is_none()) {
             self.low += 1;
-            if self.low % 64 == 0 {
+            if self.low.is_multiple_of(64) {
                 self.later.pop_front();
             }
         }
@@ -287,11 +287,11 @@ mod tests {
         loop {
             let rank = random.usize(0..runs.len());
             if random.u8(0..4) < 2 {
-                if let Some(order) = runs[rank].next_put(|_| true) {
-                    if random.u8(0..4) != 0 {
-                        runs[rank].ordered(order);
-                        on_the_way.push((rank, order));
-                    }
+                if let Some(order) = runs[rank].next_put(|_| true)
+                    && random.u8(0..4) != 0
+                {
+                    runs[rank].ordered(order);
+                    on_the_way.push((rank, order));
                 }
             } else if !on_the_way.is_empty() {
                 let (from, order) = on_the_way.swap_remove(random.usize(0..on_the_way.len()));
