@@ -26,7 +26,7 @@ use crate::plan::Plan;
 use crate::plan::partition::Partition;
 use crate::rank::Place;
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Region, Transport};
+use crate::transport::{Event, Limits, Region, Transport};
 use call::{Call, Header, Kind, Signature};
 use notice::Notice;
 use operation::{Io, Kept, Operation, Pace, Path, Pumped};
@@ -144,6 +144,11 @@ impl Engine {
     /// The transport's name.
     pub fn transport(&self) -> String {
         self.io.transport.name()
+    }
+
+    /// What the transport can take.
+    pub fn limits(&self) -> Limits {
+        self.io.transport.limits()
     }
 
     /// Registers memory for many calls.
