@@ -10,7 +10,9 @@
 //! peers still put into its memory.
 
 pub mod join;
+pub mod meeting;
 pub mod request;
+pub mod settings;
 pub mod window;
 mod world;
 
@@ -25,7 +27,7 @@ use crate::algorithm::probe::PingPong;
 use crate::engine::call::{Collective, Signature};
 use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::operation::Pace;
-use crate::engine::slots::Slots;
+use crate::engine::slots::{SLOT, SLOTS, Slots};
 use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
 use crate::error::{Error, Result};
@@ -36,8 +38,9 @@ use crate::select::{self, Costs};
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
 use crate::transport::{Region, RemoteKey, Transport};
-use join::{About, Settings};
+use join::About;
 use request::{Held, Prepared, Request};
+use settings::Settings;
 use window::Window;
 use world::World;
 
@@ -366,8 +369,14 @@ impl Drop for Lent<'_> {
     }
 }
 
+/// Bytes of registered memory that a rank of `p` holds for small messages, whatever is sent: an inbox and
+/// an outbox with [`SLOTS`] slots for each of its at most `2 ⌈log₂ p⌉` neighbours.
+pub fn slot_bytes(p: u32) -> usize {
+    2 * neighbours(Place { rank: 0, size: p }).len().max(1) * SLOTS * SLOT
+}
+
 /// The ranks that a rank has to do with on the circulant graph, sorted: at most 2 ⌈log₂ p⌉.
-fn neighbours(place: Place) -> Vec<Rank> {
+pub fn neighbours(place: Place) -> Vec<Rank> {
     let skips = Skips::new(place.size);
     let both = |k| [place.after(skips.skip(k)), place.before(skips.skip(k))];
     let mut ranks: Vec<Rank> = (0..skips.rounds()).flat_map(both).collect();

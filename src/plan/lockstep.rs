@@ -4,8 +4,6 @@
 //! order, all ranks at once, which is one of the orders that the engine may take; that the others do
 //! as well is what the check of `needs` adds: a put may only rely on an arrival that it waits for.
 
-use std::fmt;
-
 use super::{Blocks, Landing, Leg, Needs, Plan};
 use crate::rank::Rank;
 
@@ -28,7 +26,8 @@ impl Contributions {
 
     /// Of all of `p` ranks.
     pub fn all(p: u32) -> Self {
-        (0..p).map(Contributions::of).fold(Contributions::none(), |all, one| all.union(&one))
+        let word = |i: u32| u64::MAX >> (64 - (p - 64 * i).min(64));
+        Contributions((0..p.div_ceil(64)).map(word).collect())
     }
 
     /// Whether there are none.
@@ -48,7 +47,8 @@ impl Contributions {
 }
 
 /// What is wrong with a plan, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("rank {rank}, round {round}: {what}")]
 pub struct Breach {
     /// Whose plan.
     pub rank: Rank,
@@ -56,12 +56,6 @@ pub struct Breach {
     pub round: u32,
     /// What is wrong.
     pub what: String,
-}
-
-impl fmt::Display for Breach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {}, round {}: {}", self.rank, self.round, self.what)
-    }
 }
 
 /// Carries out all ranks' plans, `plans[r]` being rank r's.
@@ -81,7 +75,8 @@ pub fn check<P: Plan>(
     let mut latest: Vec<Vec<Option<u32>>> = vec![vec![None; blocks as usize]; p as usize];
 
     for i in 0..rounds {
-        let before = held.clone();
+        // What lands in a round is there in the next: all ranks act on what they have before.
+        let mut landed = Vec::new();
         for (rank, plan) in (0..p).zip(plans) {
             let breach = |what: String| Breach { rank, round: i, what };
             let round = plan.round(i);
@@ -89,7 +84,7 @@ pub fn check<P: Plan>(
                 check_legs_meet(plans, rank, i, put).map_err(breach)?;
                 if let Blocks::One(block) = put.blocks {
                     check_needs(round.needs, i, latest[rank as usize][block as usize]).map_err(breach)?;
-                    if before[rank as usize][block as usize].is_none() {
+                    if held[rank as usize][block as usize].is_none() {
                         return Err(breach(format!("puts block {block} before it has it")));
                     }
                 }
@@ -98,9 +93,9 @@ pub fn check<P: Plan>(
             if plans[peer as usize].round(i).put != Some(Leg { peer: rank, blocks: Blocks::One(block) }) {
                 return Err(breach(format!("expects block {block} from rank {peer}, who does not put it")));
             }
-            let mine = &before[rank as usize][block as usize];
-            let theirs = &before[peer as usize][block as usize];
-            held[rank as usize][block as usize] = match round.landing {
+            let mine = &held[rank as usize][block as usize];
+            let theirs = &held[peer as usize][block as usize];
+            let now = match round.landing {
                 Landing::Fold if mine.overlaps(theirs) => {
                     return Err(breach(format!("folds a contribution to block {block} twice")));
                 }
@@ -110,7 +105,11 @@ pub fn check<P: Plan>(
                 }
                 Landing::Store => theirs.clone(),
             };
-            latest[rank as usize][block as usize] = Some(i);
+            landed.push((rank as usize, block as usize, now));
+        }
+        for (rank, block, now) in landed {
+            held[rank][block] = now;
+            latest[rank][block] = Some(i);
         }
     }
     check_end(&held, rounds, end)
@@ -188,6 +187,15 @@ mod tests {
         let plans = [0, 1].map(|rank| Chain { place: Place { rank, size: 2 }, needs, expects });
         let start = |rank, _| if rank == owner { Contributions::of(owner) } else { Contributions::none() };
         check(&plans, start, |_, _| Some(Contributions::of(owner)))
+    }
+
+    #[test]
+    fn all_are_each_of_them_together() {
+        for p in [1, 2, 63, 64, 65, 128, 200] {
+            let one_by_one =
+                (0..p).map(Contributions::of).fold(Contributions::none(), |all, one| all.union(&one));
+            assert_eq!(Contributions::all(p), one_by_one);
+        }
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! The program `circulant`: one subcommand a file.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod bench;
 mod check;
 mod output;
+mod plan;
 mod run;
 mod schedule;
 
 use std::process::ExitCode;
 
 use circulant::error::Error;
+use circulant::transport::fabric;
 use clap::{Parser, Subcommand};
 
 /// Broadcasts and other collectives by one-sided puts, in the least number of rounds.
@@ -46,13 +48,25 @@ subcommands! {
     Bench(bench),
     Schedule(schedule),
     Check(check),
+    Plan(plan),
 }
 
 fn main() -> ExitCode {
+    complete_environment();
     Arguments::parse().command.run().unwrap_or_else(|error| {
         eprintln!("error: {error}");
         exit_code(error.as_ref())
     })
+}
+
+/// Sets what libfabric reads and the user has not set, for this process and the ranks that it starts.
+#[allow(unsafe_code)]
+fn complete_environment() {
+    for (name, value) in fabric::lacking(|name| std::env::var(name).ok()) {
+        // SAFETY: - no other thread reads the environment: this is the first line of main, and neither
+        //           the runtime nor a dependency has started one (libfabric is loaded later)
+        unsafe { std::env::set_var(name, value) }
+    }
 }
 
 /// 2 for what the user can put right in the arguments, as clap does; 1 for the rest.

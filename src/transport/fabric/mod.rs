@@ -12,7 +12,7 @@ mod provider;
 mod quirks;
 mod wait;
 
-pub use provider::{Choice, Considered, Request, choose, version};
+pub use provider::{Choice, Considered, Request, choose, lacking, version};
 pub use quirks::ENVIRONMENT;
 
 use std::mem::MaybeUninit;

@@ -11,7 +11,7 @@ use circulant_libfabric_sys as sys;
 use sys::Functions;
 
 use super::info::{Info, Wanted, bit_names, meaning};
-use super::quirks::{Offer, QUIRKS, Quirk, Reach, meant_by};
+use super::quirks::{ENVIRONMENT, Offer, QUIRKS, Quirk, Reach, meant_by};
 use crate::error::{Error, Result};
 
 /// What is known before a provider is chosen.
@@ -87,7 +87,11 @@ pub fn choose(request: &Request) -> Result<Choice> {
         let reason = match usable(library, quirk, request) {
             Err(reason) => reason,
             Ok(info) => match &taken {
-                Some((first, _)) => format!("usable, but {} comes first", first.provider()),
+                Some((first, _)) => {
+                    let reason = format!("usable, but {} comes first", first.provider());
+                    considered.push(Considered { provider: info.provider(), taken: false, reason });
+                    continue;
+                }
                 None => {
                     let reason = whereabouts(&info);
                     considered.push(Considered { provider: info.provider(), taken: true, reason });
@@ -213,8 +217,11 @@ const ANY_MR_MODE: c_int = !0b11;
 
 fn absent(library: &Functions, quirk: &Quirk, error: c_int) -> String {
     let error = meaning(library, error as isize);
-    if let Some(filter) = std::env::var_os("FI_PROVIDER") {
-        return format!("fi_getinfo: {error}; FI_PROVIDER={} may forbid it", filter.to_string_lossy());
+    let filter = std::env::var("FI_PROVIDER").unwrap_or_default();
+    let forbidden: Vec<_> = quirk.names.iter().copied().filter(|name| forbids(&filter, name)).collect();
+    if !forbidden.is_empty() {
+        let names = forbidden.join(" and ");
+        return format!("FI_PROVIDER={filter} forbids {names}; unset it, or let it name this too");
     }
     match quirk.reach {
         Reach::Internet => format!("fi_getinfo: {error}; {NO_INTERFACE}"),
@@ -226,6 +233,32 @@ fn absent(library: &Functions, quirk: &Quirk, error: c_int) -> String {
 
 const NO_INTERFACE: &str =
     "no usable network interface: bring one up (`ip link set NAME up`) and give it an address";
+
+/// Whether a value of libfabric's own variable `FI_PROVIDER` hides a provider: it lists the cores that
+/// there are to be, in names with commas between; after a `^`, all that there are not to be.
+fn forbids(filter: &str, provider: &str) -> bool {
+    let (excludes, list) = match filter.strip_prefix('^') {
+        Some(list) => (true, list),
+        None => (false, filter),
+    };
+    let listed = |part: &str| list.split([',', ';']).any(|name| name.trim().eq_ignore_ascii_case(part));
+    let mut parts = provider.split(';');
+    if excludes { parts.any(listed) } else { !filter.is_empty() && !parts.next().is_some_and(listed) }
+}
+
+/// What the environment should hold before the first call into libfabric, where it holds it not yet:
+/// names and values for whoever owns the process to set, as a library should not.
+///
+/// Beside [`ENVIRONMENT`]: `FI_PROVIDER=tcp`, which may have been set for an MPI library, means native
+/// TCP, which was called `net` until 1.x and would be hidden there; a name that is of no use does no harm.
+pub fn lacking(variable: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)> {
+    let unset = ENVIRONMENT.iter().filter(|(name, _)| variable(name).is_none());
+    let mut lacking: Vec<_> = unset.map(|&(name, value)| (name, value.to_owned())).collect();
+    if variable("FI_PROVIDER").as_deref() == Some("tcp") {
+        lacking.push(("FI_PROVIDER", "tcp,net".to_owned()));
+    }
+    lacking
+}
 
 /// What the offer that comes nearest lacks.
 fn lacks(library: &Functions, offers: &[Info]) -> String {
@@ -314,6 +347,24 @@ mod tests {
         assert!(["fe80::1", "127.0.0.1"].iter().all(|ip| distance(ip.parse().ok(), true) < unlike));
         assert_eq!(order(true)[..3], ["127.0.0.1", "::1", "192.0.2.2"]);
         assert_eq!(order(false)[..4], ["192.0.2.2", "fd00::2", "169.254.0.1", "fe80::1"]);
+    }
+
+    #[test]
+    fn a_filter_forbids_cores_that_it_does_not_list_and_layers_that_it_excludes() {
+        assert!(forbids("tcp", "net") && forbids("shm,psm3", "tcp;ofi_rxm"));
+        assert!(!forbids("tcp", "tcp;ofi_rxm") && !forbids("TCP, net", "net") && !forbids("", "net"));
+        assert!(forbids("^net,shm", "net") && forbids("^ofi_rxm", "tcp;ofi_rxm") && !forbids("^net", "tcp"));
+    }
+
+    #[test]
+    fn only_what_is_not_set_is_lacking_and_a_filter_for_tcp_is_widened() {
+        let with = |set: &[(&str, &str)]| {
+            lacking(|name| set.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
+        };
+        assert_eq!(with(&[]), [("FI_UNIVERSE_SIZE", "64".to_owned())]);
+        assert_eq!(with(&[("FI_UNIVERSE_SIZE", "9"), ("FI_PROVIDER", "shm")]), []);
+        let widened = [("FI_PROVIDER", "tcp,net".to_owned())];
+        assert_eq!(with(&[("FI_UNIVERSE_SIZE", "9"), ("FI_PROVIDER", "tcp")]), widened);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! `circulant bench`: microbenchmarks in the manner of the OSU suite.
 
 mod broadcast;
+mod put;
 mod rows;
 mod sizes;
 
 use std::process::ExitCode;
 
 use circulant::boot::launcher::Job;
-use circulant::comm::join::Settings;
+use circulant::comm::settings::Settings;
 use circulant::error::Result;
 use clap::Subcommand;
 
@@ -26,12 +27,14 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum What {
     Broadcast(broadcast::Arguments),
+    Put(put::Arguments),
 }
 
 impl Arguments {
     pub fn run(self) -> Outcome {
         match self.what {
             What::Broadcast(arguments) => arguments.run(),
+            What::Put(arguments) => arguments.run(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What a benchmark prints: a table for people, csv or JSON lines for programs.
 
+use std::io;
+
 use circulant::comm::Communicator;
 use serde::Serialize;
 
@@ -43,7 +45,7 @@ pub fn summary(mut seconds: Vec<f64>) -> (f64, f64, f64) {
 }
 
 /// What stands above the rows.
-pub fn head(format: Format, what: &str, comm: &Communicator) -> std::io::Result<()> {
+pub fn head(format: Format, what: &str, comm: &Communicator) -> io::Result<()> {
     let about = comm.about();
     let costs = comm.costs();
     match format {
@@ -77,24 +79,29 @@ pub fn head(format: Format, what: &str, comm: &Communicator) -> std::io::Result<
 }
 
 /// A row.
-pub fn print(format: Format, row: &Row) -> std::io::Result<()> {
-    output::print(|out| match format {
-        Format::Osu => {
-            let rate = row.bytes as f64 / row.median_us.max(1e-3);
-            writeln!(
-                out,
-                "{:>10} {:>7} {:>12.2} {:>12.2} {:>12.2} {:>10.1}",
-                row.bytes, row.blocks, row.min_us, row.median_us, row.max_us, rate
-            )
+pub fn print(format: Format, row: &Row) -> io::Result<()> {
+    if format != Format::Osu {
+        return print_line(format, row);
+    }
+    output::print(|out| {
+        let rate = row.bytes as f64 / row.median_us.max(1e-3);
+        writeln!(
+            out,
+            "{:>10} {:>7} {:>12.2} {:>12.2} {:>12.2} {:>10.1}",
+            row.bytes, row.blocks, row.min_us, row.median_us, row.max_us, rate
+        )
+    })
+}
+
+/// A line for programs: JSON if that is the format, else csv.
+pub fn print_line(format: Format, line: &impl Serialize) -> io::Result<()> {
+    output::print(|out| {
+        if format == Format::Json {
+            serde_json::to_writer(&mut *out, line)?;
+            return writeln!(out);
         }
-        Format::Csv => {
-            let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(out);
-            writer.serialize(row).map_err(std::io::Error::other)?;
-            writer.flush()
-        }
-        Format::Json => {
-            serde_json::to_writer(&mut *out, row)?;
-            writeln!(out)
-        }
+        let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+        writer.serialize(line).map_err(io::Error::other)?;
+        writer.flush()
     })
 }

@@ -1,0 +1,214 @@
+//! Notified puts between two ranks, straight on the transport.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use circulant::comm::meeting::Meeting;
+use circulant::error::Result;
+use circulant::rank::Rank;
+use circulant::transport::fabric::{Choice, Fabric};
+use circulant::transport::memory::Memory;
+use circulant::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Token, Transport};
+use serde::{Deserialize, Serialize};
+
+use super::Ends;
+
+/// One of the two ranks.
+pub struct Puts {
+    me: Rank,
+    fabric: Fabric,
+    region: Region,
+    target: RemoteKey,
+    free: Vec<Token>,
+    notices: VecDeque<Notice>,
+    events: Vec<Event>,
+}
+
+/// What the ranks tell each other at the start.
+#[derive(Serialize, Deserialize)]
+struct Word {
+    key: (u64, u64),
+    address: Option<SocketAddr>,
+}
+
+/// Bytes that a stream keeps in flight, and the most messages.
+const IN_FLIGHT: usize = 4 << 20;
+const MOST_IN_FLIGHT: usize = 64;
+/// A sleep that nothing ends is a missed wake-up: look again.
+const NAP: Duration = Duration::from_millis(100);
+
+/// How many messages a stream has in flight, and after how many the receiver answers.
+pub fn window(bytes: usize) -> (u32, u32) {
+    let window = (IN_FLIGHT / bytes.max(1)).clamp(4, MOST_IN_FLIGHT) as u32;
+    (window, window / 4)
+}
+
+impl Puts {
+    /// Connects the ranks of the meeting, who tell each other `address` besides; gives that of rank 0.
+    pub fn connect(
+        meeting: &mut Meeting,
+        choice: &Choice,
+        bytes: usize,
+        address: Option<SocketAddr>,
+    ) -> Result<(Puts, Option<SocketAddr>)> {
+        let place = meeting.place();
+        let mut fabric = Fabric::open(choice, place)?;
+        let memory = Memory::zeroed(bytes.max(1))?;
+        // Pages never written are all the same page of zeros, which a cache holds.
+        memory.write(0, &vec![place.rank as u8 + 1; bytes]);
+        let region = fabric.register(memory)?;
+        let word = Word { key: (region.remote.base, region.remote.key), address };
+        let words = meeting.connect(choice, &mut fabric, word)?;
+        let (base, key) = words[1 - place.rank as usize].key;
+        let free = (0..fabric.limits().in_flight as Token).rev().collect();
+        let puts = Puts {
+            me: place.rank,
+            fabric,
+            region,
+            target: RemoteKey { base, key },
+            free,
+            notices: VecDeque::new(),
+            events: Vec::new(),
+        };
+        Ok((puts, words[0].address))
+    }
+
+    /// The transport's name.
+    pub fn name(&self) -> String {
+        self.fabric.name()
+    }
+
+    /// Rank 0's number, on both ranks.
+    pub fn agree(&mut self, number: u32) -> Result<u32> {
+        if self.me == 0 {
+            self.put(0, number)?;
+            return Ok(number);
+        }
+        self.hear()
+    }
+
+    fn put(&mut self, len: usize, notice: Notice) -> Result<()> {
+        let token = loop {
+            match self.free.pop() {
+                Some(token) => break token,
+                None => self.poll()?,
+            };
+        };
+        let put = Put {
+            peer: 1 - self.me,
+            from: &self.region,
+            offset: 0,
+            len,
+            to: self.target,
+            to_offset: 0,
+            notice,
+            acknowledged: false,
+            token,
+        };
+        loop {
+            match self.fabric.put(&put)? {
+                Posted::Pending => return Ok(()),
+                Posted::Done => break self.free.push(token),
+                Posted::Busy => poll(&mut self.fabric, &mut self.events, &mut self.free, &mut self.notices)?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether anything has happened.
+    fn poll(&mut self) -> Result<bool> {
+        poll(&mut self.fabric, &mut self.events, &mut self.free, &mut self.notices)
+    }
+
+    /// Spins until there is a notice.
+    fn hear(&mut self) -> Result<Notice> {
+        loop {
+            match self.notices.pop_front() {
+                Some(notice) => return Ok(notice),
+                None => self.poll()?,
+            };
+        }
+    }
+
+    /// Sleeps until there is a notice.
+    fn await_notice(&mut self) -> Result<Notice> {
+        loop {
+            if let Some(notice) = self.notices.pop_front() {
+                return Ok(notice);
+            }
+            if !self.poll()? {
+                self.fabric.sleep(None, NAP)?;
+            }
+        }
+    }
+
+    fn send_stream(&mut self, bytes: usize, messages: u32) -> Result<()> {
+        let (window, every) = window(bytes);
+        let (mut sent, mut answered) = (0, 0);
+        while answered < messages {
+            if sent < messages && sent - answered < window {
+                self.put(bytes, 0)?;
+                sent += 1;
+            } else {
+                self.await_notice()?;
+                answered = (answered + every).min(messages);
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_stream(&mut self, bytes: usize, messages: u32) -> Result<()> {
+        let (_, every) = window(bytes);
+        for received in 1..=messages {
+            self.await_notice()?;
+            if received % every == 0 || received == messages {
+                self.put(0, 0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn poll(
+    fabric: &mut Fabric,
+    events: &mut Vec<Event>,
+    free: &mut Vec<Token>,
+    notices: &mut VecDeque<Notice>,
+) -> Result<bool> {
+    fabric.poll(events)?;
+    let happened = !events.is_empty();
+    for event in events.drain(..) {
+        match event {
+            Event::Sent(token) => free.push(token),
+            Event::Notice(notice) => notices.push_back(notice),
+        }
+    }
+    Ok(happened)
+}
+
+impl Ends for Puts {
+    fn ping_pong(&mut self, bytes: usize, rounds: u32) -> Result<f64> {
+        let start = Instant::now();
+        for _ in 0..rounds {
+            if self.me == 0 {
+                self.put(bytes, 0)?;
+                self.hear()?;
+            } else {
+                self.hear()?;
+                self.put(bytes, 0)?;
+            }
+        }
+        Ok(start.elapsed().as_secs_f64() / f64::from(2 * rounds))
+    }
+
+    fn stream(&mut self, bytes: usize, messages: u32) -> Result<f64> {
+        let start = Instant::now();
+        if self.me == 0 {
+            self.send_stream(bytes, messages)?
+        } else {
+            self.receive_stream(bytes, messages)?
+        }
+        Ok(start.elapsed().as_secs_f64() / f64::from(messages))
+    }
+}

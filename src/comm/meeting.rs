@@ -1,0 +1,213 @@
+//! The ranks of a job meet: they learn who is where, agree on a provider, and connect their fabrics.
+//!
+//! Two allgathers of small cards: the first tells who is where, after which a provider can be chosen;
+//! the second tells addresses, and whatever else the caller wants to tell. It knows no engine and no
+//! collective: [`join`](super::join) adds those, and a benchmark of bare puts does without.
+
+use std::collections::BTreeSet;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
+use crate::boot::{self, Exchange};
+use crate::error::{Error, Result};
+use crate::rank::{Place, Rank};
+use crate::transport::fabric::{self, Choice, Fabric, Request};
+
+/// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
+pub const WIRE: u16 = 1;
+const MAGIC: &[u8] = b"circulant";
+
+/// The ranks of a job, after the first allgather.
+pub struct Meeting {
+    exchange: Box<dyn Exchange>,
+    everybody: Vec<Whereabouts>,
+}
+
+/// The first card: who is where.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Whereabouts {
+    version: String,
+    machine: String,
+    network: String,
+    node: String,
+    job: u64,
+    provider: Option<String>,
+}
+
+/// The second card: how to reach it, and what the caller tells.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Reach<T> {
+    provider: String,
+    address: Vec<u8>,
+    word: T,
+}
+
+impl Meeting {
+    /// Finds the others, by whatever started this process. All ranks must call it.
+    ///
+    /// # Errors
+    /// Ranks that do not find each other, are of different versions, or ask for different providers.
+    pub fn attend(settings: &Settings) -> Result<Meeting> {
+        let mut exchange = boot::detect()?;
+        let everybody = swap(&mut *exchange, &Whereabouts::own(settings))?;
+        agree_on_provider(&everybody)?;
+        Ok(Meeting { exchange, everybody })
+    }
+
+    /// Who and how many we are.
+    pub fn place(&self) -> Place {
+        self.exchange.place()
+    }
+
+    /// How the ranks found each other.
+    pub fn boot(&self) -> String {
+        self.exchange.name()
+    }
+
+    /// How many distinct nodes there are.
+    pub fn nodes(&self) -> u32 {
+        self.everybody.iter().map(|other| &other.node).collect::<BTreeSet<_>>().len() as u32
+    }
+
+    /// Whether all ranks reach each other by this machine's loopback.
+    pub fn is_local(&self) -> bool {
+        let first = &self.everybody[0];
+        self.everybody
+            .iter()
+            .all(|other| (&other.machine, &other.network) == (&first.machine, &first.network))
+    }
+
+    /// Whether more ranks than cores are on this rank's machine.
+    pub fn is_crowded(&self) -> bool {
+        self.ranks_per_core() > 1.0
+    }
+
+    /// The ranks on this rank's machine, over its cores.
+    pub fn ranks_per_core(&self) -> f64 {
+        let here = &self.everybody[self.place().rank as usize].machine;
+        let crowd = self.everybody.iter().filter(|other| other.machine == *here).count();
+        crowd as f64 / std::thread::available_parallelism().map_or(1, usize::from) as f64
+    }
+
+    /// A number that all ranks of this job, and of no other, have.
+    pub fn job(&self) -> u64 {
+        self.everybody[0].job
+    }
+
+    /// The provider for these ranks, which is not yet agreed on.
+    pub fn choose(&self, settings: &Settings) -> Result<Choice> {
+        let (provider, interface) = (settings.provider.clone(), settings.interface.clone());
+        fabric::choose(&Request { provider, one_machine: self.is_local(), interface })
+    }
+
+    /// Connects a fabric, not yet connected, with those of all other ranks, and tells them `word`. Gives
+    /// each rank's word, in rank order. All ranks must call it, once.
+    pub fn connect<T>(&mut self, choice: &Choice, fabric: &mut Fabric, word: T) -> Result<Vec<T>>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let own = Reach { provider: choice.provider(), address: fabric.address()?, word };
+        let reach: Vec<Reach<T>> = swap(&mut *self.exchange, &own)?;
+        same_provider(&reach)?;
+        let (addresses, words): (Vec<_>, _) =
+            reach.into_iter().map(|other| (other.address, other.word)).unzip();
+        fabric.connect(&addresses)?;
+        Ok(words)
+    }
+
+    /// What is to be told that this process ends well, last.
+    pub fn into_exchange(self) -> Box<dyn Exchange> {
+        self.exchange
+    }
+}
+
+impl Whereabouts {
+    fn own(settings: &Settings) -> Whereabouts {
+        let machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let space = |name| std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
+        let network = space("net").display().to_string();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let pretended = std::env::var("CIRCULANT_NODE").ok();
+        let node = pretended.unwrap_or_else(|| format!("{host} {machine} {network} {:?}", space("ipc")));
+        Whereabouts {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine,
+            network,
+            node,
+            job: fastrand::u64(..),
+            provider: settings.provider.clone(),
+        }
+    }
+}
+
+fn agree_on_provider(everybody: &[Whereabouts]) -> Result<()> {
+    let say = |word: &Option<String>| word.clone().unwrap_or("none".to_owned());
+    match everybody.iter().position(|other| other.provider != everybody[0].provider) {
+        None => Ok(()),
+        Some(rank) => Err(Error::boot(
+            format!(
+                "rank 0 asks for provider {}, rank {rank} for {}",
+                say(&everybody[0].provider),
+                say(&everybody[rank].provider)
+            ),
+            "set CIRCULANT_PROVIDER alike on all ranks",
+        )),
+    }
+}
+
+fn same_provider<T>(reach: &[Reach<T>]) -> Result<()> {
+    match reach.iter().position(|other| other.provider != reach[0].provider) {
+        None => Ok(()),
+        Some(rank) => Err(Error::boot(
+            format!("rank 0 has provider {}, rank {rank} has {}", reach[0].provider, reach[rank].provider),
+            "name one that all have in CIRCULANT_PROVIDER; `circulant info` on both hosts tells what there is",
+        )),
+    }
+}
+
+/// An allgather of cards that begin with a magic and the version of the wire format.
+fn swap<T: Serialize + DeserializeOwned>(exchange: &mut dyn Exchange, own: &T) -> Result<Vec<T>> {
+    let cards = exchange.allgather(&encode(own)?)?;
+    (0..).zip(&cards).map(|(rank, card)| decode(rank, card)).collect()
+}
+
+fn encode<T: Serialize>(own: &T) -> Result<Vec<u8>> {
+    let mut card = [MAGIC, &WIRE.to_le_bytes()].concat();
+    serde_json::to_writer(&mut card, own).map_err(|e| Error::boot(e.to_string(), "report this"))?;
+    Ok(card)
+}
+
+fn decode<T: DeserializeOwned>(rank: Rank, card: &[u8]) -> Result<T> {
+    let stranger =
+        |why: &str| Error::boot(format!("rank {rank} {why}"), "start the same version on all ranks");
+    let rest = card.strip_prefix(MAGIC).ok_or_else(|| stranger("is not a rank of circulant"))?;
+    let (version, rest) = rest.split_at_checked(2).ok_or_else(|| stranger("sent half a card"))?;
+    let version = u16::from_le_bytes([version[0], version[1]]);
+    if version != WIRE {
+        return Err(stranger(&format!("speaks version {version} of the wire format, this rank {WIRE}")));
+    }
+    serde_json::from_slice(rest).map_err(|e| stranger(&format!("sent a card that makes no sense ({e})")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_of_the_wire_format_is_named() {
+        let mut card = encode(&0u8).unwrap();
+        assert_eq!(decode::<u8>(3, &card), Ok(0));
+        card[MAGIC.len()] += 1;
+        let error = decode::<u8>(3, &card).unwrap_err().to_string();
+        assert!(error.contains("rank 3 speaks version 2 of the wire format, this rank 1"), "{error}");
+    }
+
+    #[test]
+    fn garbage_for_a_card_is_an_error() {
+        for card in [&b""[..], b"circulant", b"circulant\x01", b"circulant\x01\x00{"] {
+            assert!(decode::<u8>(0, card).is_err());
+        }
+    }
+}
