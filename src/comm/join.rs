@@ -22,7 +22,7 @@ use crate::lifeline::listening::{Listening, Scope};
 use crate::lifeline::status::Status;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
-use crate::select::Costs;
+use crate::select::{self, Costs};
 use crate::transport::RemoteKey;
 use crate::transport::fabric::Fabric;
 use crate::transport::loopback::Loopback;
@@ -52,11 +52,12 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     let limits = Limits { tell: settings.stall, end: settings.timeout };
     let engine =
         if place.size == 1 { alone(place, limits)? } else { among_others(&mut meeting, settings, limits)? };
+    let ranks_per_core = meeting.ranks_per_core();
     let about = About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.is_crowded() };
     let task = |engine: &Engine| barrier_task(engine.place(), Collective::Finalize);
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let mut comm = Communicator::new(World::new(engine, Some(farewell)), place);
-    comm.costs = measure(&comm)?;
+    comm.costs = measure(&comm, ranks_per_core)?;
     comm.about = about;
     Ok(comm)
 }
@@ -97,16 +98,21 @@ fn followers(place: Place) -> Vec<Rank> {
 const PROBE: usize = 1 << 16;
 
 /// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word.
-fn measure(comm: &Communicator) -> Result<Costs> {
+fn measure(comm: &Communicator, ranks_per_core: f64) -> Result<Costs> {
     if comm.size() == 1 {
         return Ok(Costs::default());
     }
     let window = comm.window::<u8>(PROBE)?;
     let (short, long) = (one_way(comm, &window, 1)?, one_way(comm, &window, PROBE)?);
-    let mut costs = [short, (long - short) / (PROBE - 1) as f64];
+    let block = short * select::BLOCK_SHARE * ranks_per_core.max(1.0);
+    let mut costs = [short, (long - short) / (PROBE - 1) as f64, block];
     comm.broadcast(&mut costs, 0)?;
     // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.
-    Ok(Costs { latency: costs[0].clamp(1e-7, 1.0), byte: costs[1].clamp(1e-12, 1e-3) })
+    Ok(Costs {
+        latency: costs[0].clamp(1e-7, 1.0),
+        byte: costs[1].clamp(1e-12, 1e-3),
+        block: costs[2].clamp(1e-8, 1.0),
+    })
 }
 
 /// Half the least time of a few ping-pongs, in seconds. Others only add to it; the first, which makes

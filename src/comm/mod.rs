@@ -25,7 +25,7 @@ use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::broadcast::Circulant;
 use crate::algorithm::probe::PingPong;
 use crate::engine::call::{Collective, Signature};
-use crate::engine::notice::MAX_ROUNDS;
+use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::operation::Pace;
 use crate::engine::slots::{SLOT, SLOTS, Slots};
 use crate::engine::vigil::{Limits, Vigil};
@@ -50,6 +50,8 @@ pub struct Communicator {
     place: Place,
     number: u16,
     costs: Costs,
+    /// The most bytes of a block.
+    max_put: u64,
     about: About,
 }
 
@@ -150,7 +152,15 @@ impl Communicator {
     }
 
     fn new(world: Arc<World>, place: Place) -> Self {
-        Communicator { world, place, number: WORLD, costs: Costs::default(), about: About::default() }
+        let max_put = world.engine().limits().max_put as u64;
+        Communicator {
+            world,
+            place,
+            number: WORLD,
+            costs: Costs::default(),
+            max_put,
+            about: About::default(),
+        }
     }
 
     /// This process's rank, `0 <= rank < size`.
@@ -180,7 +190,7 @@ impl Communicator {
 
     /// How a broadcast of `bytes` bytes is cut where the number of blocks is not set by hand.
     pub fn partition(&self, bytes: u64) -> Partition {
-        select::broadcast(bytes, self.size(), &self.costs, None)
+        select::broadcast(bytes, self.size(), &self.costs, self.max_put, None)
     }
 
     /// A window of `len` zeroed elements. Local: no other rank need do the same.
@@ -259,11 +269,8 @@ impl Communicator {
                 format!("take a root from 0 to {}", size - 1),
             );
         }
-        if how.blocks.is_some_and(|blocks| blocks == 0 || blocks > MAX_ROUNDS / 2) {
-            return bad(
-                format!("{} blocks", how.blocks.unwrap_or(0)),
-                format!("take 1 to {}", MAX_ROUNDS / 2),
-            );
+        if how.blocks.is_some_and(|blocks| blocks == 0 || blocks > MAX_BLOCKS) {
+            return bad(format!("{} blocks", how.blocks.unwrap_or(0)), format!("take 1 to {}", MAX_BLOCKS));
         }
         match how.elements {
             Some(wanted) if wanted > data.len() => bad(
@@ -282,7 +289,12 @@ impl Communicator {
         region: Option<Region>,
         prepared: bool,
     ) -> Result<Held> {
-        let partition = select::broadcast(bytes as u64, self.size(), &self.costs, how.blocks);
+        let partition = select::broadcast(bytes as u64, self.size(), &self.costs, self.max_put, how.blocks);
+        if partition.range(0).end > self.max_put {
+            let what =
+                format!("blocks of {} bytes, where a put takes {}", partition.range(0).end, self.max_put);
+            return Err(Error::argument("broadcast", what, "take more blocks"));
+        }
         let source = match region {
             _ if select::is_small(&partition) => Source::Small(memory),
             Some(region) => Source::Registered(region),

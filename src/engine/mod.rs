@@ -19,14 +19,14 @@ pub mod tokens;
 pub mod vigil;
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::plan::partition::Partition;
 use crate::rank::Place;
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Region, Transport};
+use crate::transport::{Event, Limits, Region, Transport};
 use call::{Call, Header, Kind, Signature};
 use notice::Notice;
 use operation::{Io, Kept, Operation, Pace, Path, Pumped};
@@ -39,9 +39,11 @@ use vigil::Vigil;
 const NAP: Duration = Duration::from_millis(100);
 /// The sleep while a transport is busy: nothing wakes us when it no longer is.
 const SHORT_NAP: Duration = Duration::from_micros(200);
+/// How long a rank that leaves waits for its neighbours' goodbyes.
+const LAST_CALL: Duration = Duration::from_secs(5);
 /// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are.
 const KEPT: usize = 64;
-/// Calls whose signature is remembered, to name both calls where ranks disagree.
+/// Operations that are remembered when they are over, to know what comes late from what is wrong.
 const REMEMBERED: usize = 256;
 
 /// What is to be done by all ranks of a communicator.
@@ -98,7 +100,14 @@ struct Entry {
 #[derive(Default)]
 struct Calls {
     last: u32,
-    recent: VecDeque<Call>,
+    past: VecDeque<Past>,
+}
+
+/// An operation that is over.
+struct Past {
+    call: Call,
+    /// How often it was started.
+    starts: u32,
 }
 
 /// A message for a call that has not begun here.
@@ -135,6 +144,11 @@ impl Engine {
     /// The transport's name.
     pub fn transport(&self) -> String {
         self.io.transport.name()
+    }
+
+    /// What the transport can take.
+    pub fn limits(&self) -> Limits {
+        self.io.transport.limits()
     }
 
     /// Registers memory for many calls.
@@ -226,8 +240,23 @@ impl Engine {
         error
     }
 
-    /// Says goodbye to all peers: after this no call is made.
+    /// Leaves after a last barrier: after this no call is made.
+    ///
+    /// What this rank has put may still be queued in the transport, and goes only while it is polled; so
+    /// it stays until its neighbours have said goodbye, and with it that they are through the barrier.
     pub fn leave(&mut self) {
+        self.vigil.farewell();
+        let until = Instant::now() + LAST_CALL;
+        while self.check().and_then(|()| self.vigil.check()).is_ok()
+            && !self.io.slots.ranks().all(|rank| self.vigil.has_left(rank))
+            && Instant::now() < until
+        {
+            self.events.clear();
+            let polled = self.io.transport.poll(&mut self.events);
+            if polled.and_then(|()| self.io.transport.sleep(None, SHORT_NAP)).is_err() {
+                break;
+            }
+        }
         self.vigil.leave();
         self.shut_down(Error::argument("communicator", "it was finalized", "make no calls after that"));
     }
@@ -250,10 +279,12 @@ impl Engine {
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<()> {
         while !self.is_done(handle) {
-            if self.progress()? {
+            let happened = self.progress()?;
+            if happened {
                 self.patience.rewarded();
                 self.vigil.rest();
-            } else if self.patience.is_over() {
+            }
+            if self.patience.is_over(happened) && !self.is_done(handle) {
                 self.sleep(handle)?;
             }
         }
@@ -298,8 +329,11 @@ impl Engine {
     /// Lets go of what is done and forgotten.
     fn sweep(&mut self) {
         for place in &mut self.operations {
-            if place.as_ref().is_some_and(|entry| entry.forgotten && entry.operation.is_done()) {
-                *place = None;
+            if let Some(Entry { operation, .. }) =
+                place.take_if(|entry| entry.forgotten && entry.operation.is_done())
+            {
+                let past = Past { call: operation.call(), starts: operation.starts() };
+                self.calls.entry(past.call.communicator).or_default().remember(past);
             }
         }
     }
@@ -363,11 +397,12 @@ impl Engine {
             return if call.number > calls.last {
                 Ok(Some(message))
             } else {
-                Err(self.disagreement(message.neighbour, call))
+                self.late(message).map(|()| None)
             };
         };
         if entry.operation.call() != call {
-            return Err(self.disagreement(message.neighbour, call));
+            let mine = entry.operation.call().signature.to_string();
+            return Err(self.disagreement(message.neighbour, call, mine));
         }
         if message.header.kind == Kind::Data {
             if !entry.operation.wants(&message.header) {
@@ -413,16 +448,30 @@ impl Engine {
         Ok(())
     }
 
-    fn disagreement(&self, neighbour: usize, theirs: Call) -> Error {
-        let calls = self.calls.get(&theirs.communicator);
-        let mine = calls.and_then(|calls| calls.recent.iter().find(|call| call.number == theirs.number));
+    /// A message for a call that is over here. That a peer is ready may come late, where all that was
+    /// to be put to it went ahead; anything else means another call of the same number.
+    fn late(&mut self, message: Waiting) -> Result<()> {
+        let Header { kind, call, iteration } = message.header;
+        let calls = self.calls.get(&call.communicator);
+        let past = calls.and_then(|calls| calls.past.iter().find(|past| past.call.number == call.number));
+        let mine = match past {
+            Some(past) if past.call == call && kind != Kind::Data && iteration < past.starts => {
+                if let Kept::InSlot(landed) = message.kept {
+                    self.io.slots.release(landed);
+                }
+                return Ok(());
+            }
+            Some(past) if past.call == call => format!("{}, which is over here", call.signature),
+            Some(past) => past.call.signature.to_string(),
+            None => "a call long past".to_owned(),
+        };
+        Err(self.disagreement(message.neighbour, call, mine))
+    }
+
+    fn disagreement(&self, neighbour: usize, theirs: Call, mine: String) -> Error {
         Error::Disagreement {
             number: theirs.number.into(),
-            mine: match mine {
-                Some(call) if *call == theirs => format!("{}, which is over here", call.signature),
-                Some(call) => call.signature.to_string(),
-                None => "a call long past".to_owned(),
-            },
+            mine,
             peer: self.io.slots.rank_of(neighbour),
             theirs: theirs.signature.to_string(),
         }
@@ -432,12 +481,14 @@ impl Engine {
 impl Calls {
     fn next(&mut self, communicator: u16, signature: Signature) -> Call {
         self.last += 1;
-        let call = Call { communicator, number: self.last, signature };
-        if self.recent.len() == REMEMBERED {
-            self.recent.pop_front();
+        Call { communicator, number: self.last, signature }
+    }
+
+    fn remember(&mut self, past: Past) {
+        if self.past.len() == REMEMBERED {
+            self.past.pop_front();
         }
-        self.recent.push_back(call);
-        call
+        self.past.push_back(past);
     }
 }
 

@@ -10,13 +10,13 @@
 #![forbid(unsafe_code)]
 
 /// The most rounds of a plan whose blocks travel by direct puts.
-pub const MAX_ROUNDS: u32 = 1 << 20;
+const MAX_ROUNDS: u32 = 1 << 20;
 /// The most rounds of a plan whose blocks travel in slots.
-pub const MAX_SLOT_ROUNDS: u32 = 1 << 19;
+const MAX_SLOT_ROUNDS: u32 = 1 << 19;
+/// The most blocks of a message: the rounds of every plan fit either way.
+pub const MAX_BLOCKS: u32 = 1 << 18;
 /// The most operations under way or prepared at one time.
 pub const MAX_OPERATIONS: usize = 1 << 10;
-/// The most neighbours.
-pub const MAX_NEIGHBOURS: usize = 1 << 8;
 
 /// What has landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

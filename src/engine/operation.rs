@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::call::{Call, Header, Kind};
 use super::notice::Notice;
 use super::run::{Order, Run, Unexpected};
-use super::slots::{Landed, Slots};
+use super::slots::{Landed, PAYLOAD, Slots};
 use super::tokens::{Tokens, Use};
 use super::vigil::Waiting;
 use crate::error::Result;
@@ -85,6 +85,8 @@ struct Target {
     at: Option<(RemoteKey, u16)>,
     /// The iteration that it has said to be ready for, plus one.
     ready: u32,
+    /// The iteration in which a block has gone ahead to it, plus one.
+    ahead: u32,
 }
 
 impl Operation {
@@ -103,7 +105,8 @@ impl Operation {
             Path::Slots(_) => (Vec::new(), Vec::new()),
             Path::Direct(_) => (neighbours(plan.sources()).collect(), neighbours(plan.targets()).collect()),
         };
-        let target = |neighbour| Target { neighbour, rank: slots.rank_of(neighbour), at: None, ready: 0 };
+        let target =
+            |neighbour| Target { neighbour, rank: slots.rank_of(neighbour), at: None, ready: 0, ahead: 0 };
         Operation {
             call,
             number,
@@ -139,6 +142,11 @@ impl Operation {
         self.told = 0;
     }
 
+    /// How often it was started.
+    pub fn starts(&self) -> u32 {
+        self.started.map_or(0, |iteration| iteration + 1)
+    }
+
     fn iteration(&self) -> u32 {
         self.started.unwrap_or(0)
     }
@@ -170,13 +178,13 @@ impl Operation {
         self.active && header.iteration == self.iteration()
     }
 
-    /// Where the data of a message belong: the memory and the range; `None` for a message of another path.
+    /// Where the data of a message belong: the memory and the range; `None` where the round has none that small.
     pub fn place_of(&self, round: u32) -> Option<(&Memory, Range<usize>)> {
-        let Path::Slots(memory) = &self.path else { return None };
         if round >= self.run.plan().rounds() {
             return None;
         }
-        self.run.plan().round(round).arrival.map(|leg| (memory, self.range(leg.blocks)))
+        let range = self.range(self.run.plan().round(round).arrival?.blocks);
+        (range.len() <= PAYLOAD).then_some((self.memory(), range))
     }
 
     /// A block has landed at its place.
@@ -232,9 +240,28 @@ impl Operation {
                 .run
                 .next_put(|peer| slots.index_of(peer).is_some_and(|neighbour| slots.may_send(neighbour))),
             Path::Direct(_) if self.run.in_flight() >= self.pace.in_flight => None,
-            Path::Direct(_) => self
-                .run
-                .next_put(|peer| self.target(peer).is_some_and(|target| target.ready > self.iteration())),
+            Path::Direct(_) => self.run.next_put(|peer| {
+                self.target(peer)
+                    .is_some_and(|target| self.is_ready(target) || self.may_go_ahead(target, slots))
+            }),
+        }
+    }
+
+    fn is_ready(&self, target: &Target) -> bool {
+        target.ready > self.iteration()
+    }
+
+    /// Whether a block may go through a slot before its target is ready: one for each target, where it
+    /// fits, so that the first blocks do not wait for a handshake.
+    fn may_go_ahead(&self, target: &Target, slots: &Slots) -> bool {
+        let fits = self.partition.range(0).end <= PAYLOAD as u64;
+        fits && target.ahead <= self.iteration() && slots.may_send(target.neighbour)
+    }
+
+    fn memory(&self) -> &Memory {
+        match &self.path {
+            Path::Slots(memory) => memory,
+            Path::Direct(region) => &region.memory,
         }
     }
 
@@ -255,17 +282,26 @@ impl Operation {
     /// False where the put was not taken.
     fn put(&mut self, order: Order, io: &mut Io) -> Result<bool> {
         match &self.path {
-            Path::Slots(memory) => self.put_in_slot(order, memory.clone(), io),
-            Path::Direct(region) => self.put_in_place(order, region.clone(), io),
+            Path::Direct(region)
+                if self.target(order.put.peer).is_some_and(|target| self.is_ready(target)) =>
+            {
+                self.put_in_place(order, region.clone(), io)
+            }
+            _ => self.put_in_slot(order, io),
         }
     }
 
-    fn put_in_slot(&mut self, order: Order, memory: Memory, io: &mut Io) -> Result<bool> {
+    fn put_in_slot(&mut self, order: Order, io: &mut Io) -> Result<bool> {
         let Some(to) = io.slots.index_of(order.put.peer) else { return Ok(false) };
         let header = Header { kind: Kind::Data, call: self.call, iteration: self.iteration() };
-        let payload = Some((&memory, self.range(order.put.blocks)));
+        let payload = Some((self.memory(), self.range(order.put.blocks)));
         let taken = io.slots.send(&mut *io.transport, &mut io.tokens, to, &header, payload, order.round)?;
         if taken {
+            let ahead = self.iteration() + 1;
+            self.targets
+                .iter_mut()
+                .filter(|target| target.neighbour == to)
+                .for_each(|target| target.ahead = ahead);
             self.run.ordered(order);
             self.run.sent();
         }
@@ -276,9 +312,8 @@ impl Operation {
         let Some((key, operation)) = self.target(order.put.peer).and_then(|target| target.at) else {
             return Ok(false);
         };
-        let Some(token) = io.tokens.take(Use::Block(self.number.into())) else { return Ok(false) };
         let range = self.range(order.put.blocks);
-        let posted = io.transport.put(&Put {
+        let put = Put {
             peer: order.put.peer,
             from: &region,
             offset: range.start,
@@ -286,12 +321,10 @@ impl Operation {
             to: key,
             to_offset: range.start as u64,
             notice: Notice::Block { operation, round: order.round }.encode(),
-            acknowledged: true,
-            token,
-        })?;
-        if posted != Posted::Pending {
-            io.tokens.give_back(token);
-        }
+            acknowledged: order.unpaced,
+            token: 0,
+        };
+        let posted = io.tokens.put(&mut *io.transport, Use::Block(self.number.into()), put)?;
         if posted != Posted::Busy {
             self.run.ordered(order);
         }

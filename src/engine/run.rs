@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use crate::plan::{Leg, Needs, Plan};
+use crate::plan::{Leg, Needs, Plan, Round};
 use crate::rank::Rank;
 
 /// The most rounds, from the first unfinished one, that are looked at for a put.
@@ -23,6 +23,8 @@ pub struct Order {
     pub round: u32,
     /// To whom, and which blocks.
     pub put: Leg,
+    /// Whether it waited for nothing: what forwards an arrival is paced by the arrivals, this is not.
+    pub unpaced: bool,
 }
 
 /// What a run waits for.
@@ -100,7 +102,8 @@ impl<P: Plan> Run<P> {
     pub fn next_put(&self, is_ready: impl Fn(Rank) -> bool) -> Option<Order> {
         let round =
             self.orders.find(self.lookahead, |needs, peer| self.arrivals.meet(needs) && is_ready(peer))?;
-        self.plan.round(round).put.map(|put| Order { round, put })
+        let Round { put, needs, .. } = self.plan.round(round);
+        put.map(|put| Order { round, put, unpaced: needs == Needs::Nothing })
     }
 
     /// A put has been handed over; it is under way until it is [`sent`](Self::sent).
@@ -254,7 +257,7 @@ impl Arrivals {
     fn settle<P: Plan>(&mut self, plan: &P, rounds: u32) {
         while self.low < rounds && (self.has(self.low) || plan.round(self.low).arrival.is_none()) {
             self.low += 1;
-            if self.low % 64 == 0 {
+            if self.low.is_multiple_of(64) {
                 self.later.pop_front();
             }
         }
@@ -284,11 +287,11 @@ mod tests {
         loop {
             let rank = random.usize(0..runs.len());
             if random.u8(0..4) < 2 {
-                if let Some(order) = runs[rank].next_put(|_| true) {
-                    if random.u8(0..4) != 0 {
-                        runs[rank].ordered(order);
-                        on_the_way.push((rank, order));
-                    }
+                if let Some(order) = runs[rank].next_put(|_| true)
+                    && random.u8(0..4) != 0
+                {
+                    runs[rank].ordered(order);
+                    on_the_way.push((rank, order));
                 }
             } else if !on_the_way.is_empty() {
                 let (from, order) = on_the_way.swap_remove(random.usize(0..on_the_way.len()));

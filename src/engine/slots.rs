@@ -90,6 +90,11 @@ impl Slots {
         self.neighbours[neighbour].rank
     }
 
+    /// All neighbours.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> {
+        self.neighbours.iter().map(|neighbour| neighbour.rank)
+    }
+
     /// Whether a neighbour has a slot for us.
     pub fn may_send(&self, neighbour: usize) -> bool {
         self.neighbours[neighbour].free != 0
@@ -110,14 +115,13 @@ impl Slots {
         if slot == SLOTS {
             return Ok(false);
         }
-        let Some(token) = tokens.take(Use::Slot) else { return Ok(false) };
         let offset = place(to, slot);
         let len = HEADER + payload.as_ref().map_or(0, |(_, range)| range.len());
         self.outbox.memory.write(offset, &header.encode());
         if let Some((memory, range)) = payload {
             self.outbox.memory.copy(offset + HEADER, memory, range.start, range.len());
         }
-        let posted = transport.put(&Put {
+        let put = Put {
             peer: neighbour.rank,
             from: &self.outbox,
             offset,
@@ -126,11 +130,9 @@ impl Slots {
             to_offset: place(neighbour.index_there.into(), slot) as u64,
             notice: Notice::Slot { neighbour: neighbour.index_there, slot: slot as u8, round }.encode(),
             acknowledged: false,
-            token,
-        })?;
-        if posted != Posted::Pending {
-            tokens.give_back(token);
-        }
+            token: 0,
+        };
+        let posted = tokens.put(transport, Use::Slot, put)?;
         if posted != Posted::Busy {
             self.neighbours[to].free &= !(1 << slot);
         }
@@ -185,8 +187,7 @@ impl Slots {
             if (neighbour.owed.count_ones() as usize) < SLOTS / 2 {
                 continue;
             }
-            let Some(token) = tokens.take(Use::Slot) else { return Ok(()) };
-            let posted = transport.put(&Put {
+            let put = Put {
                 peer: neighbour.rank,
                 from: &self.outbox,
                 offset: 0,
@@ -195,12 +196,9 @@ impl Slots {
                 to_offset: 0,
                 notice: Notice::Credit { neighbour: neighbour.index_there, slots: neighbour.owed }.encode(),
                 acknowledged: false,
-                token,
-            })?;
-            if posted != Posted::Pending {
-                tokens.give_back(token);
-            }
-            if posted != Posted::Busy {
+                token: 0,
+            };
+            if tokens.put(transport, Use::Slot, put)? != Posted::Busy {
                 neighbour.owed = 0;
             }
         }

@@ -1,7 +1,8 @@
 //! Names for the puts whose source is still needed, as many as the transport can keep.
 #![forbid(unsafe_code)]
 
-use crate::transport::Token;
+use crate::error::Result;
+use crate::transport::{Posted, Put, Token, Transport};
 
 /// What a put is part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +25,17 @@ impl Tokens {
         Tokens { free: (0..count as Token).rev().collect(), uses: vec![Use::Slot; count] }
     }
 
-    /// One for a put, where one is left.
-    pub fn take(&mut self, used: Use) -> Option<Token> {
+    /// Hands a put over under a free token, which replaces its own; busy too where no token is left.
+    pub fn put(&mut self, transport: &mut dyn Transport, used: Use, put: Put<'_>) -> Result<Posted> {
+        let Some(token) = self.take(used) else { return Ok(Posted::Busy) };
+        let posted = transport.put(&Put { token, ..put })?;
+        if posted != Posted::Pending {
+            self.give_back(token);
+        }
+        Ok(posted)
+    }
+
+    fn take(&mut self, used: Use) -> Option<Token> {
         let token = self.free.pop()?;
         self.uses[token as usize] = used;
         Some(token)

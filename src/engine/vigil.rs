@@ -44,6 +44,8 @@ pub struct Vigil {
 /// The wait that is going on.
 struct Wait {
     since: Instant,
+    /// Peers that ask are told of it; not at first, as most waits are over in a moment.
+    announced: bool,
     asked: Option<Instant>,
     tell_at: Option<Duration>,
 }
@@ -76,7 +78,7 @@ impl Vigil {
 
     /// Something has happened: the wait, if any, is over.
     pub fn rest(&mut self) {
-        if self.wait.take().is_some() {
+        if self.wait.take().is_some_and(|wait| wait.announced) {
             self.status.leave();
         }
     }
@@ -86,10 +88,13 @@ impl Vigil {
         self.check()?;
         let now = Instant::now();
         let Some(wait) = &mut self.wait else {
-            self.wait = Some(Wait { since: now, asked: None, tell_at: self.limits.tell });
-            self.announce(&waiting());
+            self.wait = Some(Wait { since: now, announced: false, asked: None, tell_at: self.limits.tell });
             return Ok(());
         };
+        if !std::mem::replace(&mut wait.announced, true) {
+            self.announce(&waiting());
+            return Ok(());
+        }
         let lasted = now - wait.since;
         if lasted < ASK_AFTER {
             return Ok(());
@@ -139,6 +144,16 @@ impl Vigil {
             std::thread::sleep(Duration::from_millis(2));
         }
         error
+    }
+
+    /// Says goodbye.
+    pub fn farewell(&self) {
+        self.lifeline.iter().for_each(Lifeline::farewell);
+    }
+
+    /// Whether another rank has said goodbye.
+    pub fn has_left(&self, rank: Rank) -> bool {
+        self.lifeline.as_ref().is_none_or(|lifeline| lifeline.left(rank))
     }
 
     /// Leaves in good order.

@@ -137,6 +137,11 @@ impl Hub {
         self.ask_next();
     }
 
+    /// Says goodbye; the links stay.
+    pub fn farewell(&mut self) {
+        self.post_to_all(&Message::Goodbye);
+    }
+
     /// Says the last word and closes this side of every link; the thread waits for the others' sides.
     pub fn end(&mut self, last: Message) {
         self.gate = None;

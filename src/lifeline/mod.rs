@@ -99,6 +99,12 @@ impl Lifeline {
         self.board.answer()
     }
 
+    /// Says goodbye to the neighbours and stays: after it the end of this process is no loss to them, and
+    /// [`left`](Self::left) tells which of them have said it too.
+    pub fn farewell(&self) {
+        self.shared.act(Hub::farewell);
+    }
+
     /// Says goodbye to the neighbours, so that the closing of the connections is no loss, and waits
     /// until they have heard it: a moment, and at most 2 s where a neighbour's process is stopped.
     pub fn leave(mut self) {

@@ -15,6 +15,7 @@ pub mod conditions;
 #[doc(hidden)]
 pub mod literal;
 mod observer;
+mod part;
 mod receive;
 mod search;
 mod send;

@@ -17,8 +17,8 @@
 //! The decision: this and not the search alone, because the search jumps from step to step as a processor cannot
 //! foresee, and what it then guesses wrong costs more than all the arithmetic here.
 
+use super::part::Part;
 use super::search::{Hops, search};
-use super::send::Part;
 use super::{MAX_ROUNDS, Skips};
 use crate::rank::Rank;
 

@@ -15,8 +15,8 @@
 use std::ops::Range;
 
 use super::Skips;
+use super::part::Part;
 use super::receive::receive;
-use super::send::Part;
 use crate::rank::Rank;
 
 /// What all ranks receive and send in each round of a phase: `p * q` bytes.

@@ -48,9 +48,10 @@ pub struct Region {
     /// What to tell a peer.
     pub remote: RemoteKey,
     /// The transport's own word for the region (libfabric's descriptor), passed back in each put.
-    pub descriptor: usize,
+    /// Nobody else can make one up: it is a pointer to the transport.
+    pub(in crate::transport) descriptor: usize,
     /// Undoes the registration when it is dropped.
-    pub registration: Arc<dyn Send + Sync>,
+    pub(in crate::transport) registration: Arc<dyn Send + Sync>,
 }
 
 /// One put: `len` bytes from `offset` of `from` to `to_offset` of the peer's region `to`.

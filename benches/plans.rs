@@ -1,0 +1,60 @@
+//! What plans cost: making one, reading a round, and driving a run without I/O.
+//!
+//! Peers in the same run: a plan's round beside the schedule entry that it rests on, a run beside the
+//! bare loop over the plan's rounds.
+
+use std::hint::black_box;
+
+use circulant::algorithm::broadcast::Circulant;
+use circulant::engine::run::Run;
+use circulant::plan::Plan;
+use circulant::rank::Place;
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+
+const RANKS: [u32; 3] = [36, 1000, 100_000];
+
+fn making(c: &mut Criterion) {
+    let mut group = c.benchmark_group("make a broadcast plan");
+    for p in RANKS {
+        let place = Place { rank: p / 3, size: p };
+        group.bench_with_input(BenchmarkId::from_parameter(p), &place, |b, &place| {
+            b.iter(|| Circulant::new(black_box(place), 0, black_box(1000)));
+        });
+    }
+    group.finish();
+}
+
+fn rounds(c: &mut Criterion) {
+    let mut group = c.benchmark_group("all rounds of a broadcast of 1000 blocks");
+    for p in RANKS {
+        let plan = Circulant::new(Place { rank: p / 3, size: p }, 0, 1000);
+        group.throughput(Throughput::Elements(plan.rounds().into()));
+        group.bench_with_input(BenchmarkId::new("plan", p), &plan, |b, plan| {
+            b.iter(|| {
+                for i in 0..plan.rounds() {
+                    black_box(plan.round(i));
+                }
+            });
+        });
+        group.bench_function(BenchmarkId::new("run", p), |b| b.iter(|| drive(p)));
+    }
+    group.finish();
+}
+
+/// One rank's run from beginning to end, every arrival in the order of the rounds.
+fn drive(p: u32) {
+    let mut run = Run::new(Circulant::new(Place { rank: p / 3, size: p }, 0, 1000), 2);
+    for i in 0..run.plan().rounds() {
+        if run.plan().round(i).arrival.is_some() {
+            run.arrived(i).expect("the plan has this arrival");
+        }
+        while let Some(order) = run.next_put(|_| true) {
+            run.ordered(order);
+            run.sent();
+        }
+    }
+    assert!(run.is_done());
+}
+
+criterion_group!(benches, making, rounds);
+criterion_main!(benches);
