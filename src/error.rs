@@ -1,5 +1,7 @@
 //! What can go wrong, in sentences that name the call, the rank, the peer and the cure.
 
+use std::io::Write;
+
 use crate::rank::Rank;
 
 /// The result of everything here that can fail.
@@ -21,12 +23,14 @@ pub enum Error {
     },
     /// Two ranks of one communicator make calls that do not go together.
     #[error(
-        "ranks disagree about call #{number}: this rank makes {mine}, rank {peer} makes {theirs}; every rank must make the same calls in the same order with the same arguments"
+        "ranks disagree about call #{number}: rank {rank} makes {mine}, rank {peer} makes {theirs}; every rank must make the same calls in the same order with the same arguments"
     )]
     Disagreement {
         /// The number of the call on this communicator, from 1.
         number: u64,
-        /// The call of the rank that found it out.
+        /// The rank that found it out.
+        rank: Rank,
+        /// Its call.
         mine: String,
         /// The rank with the other call.
         peer: Rank,
@@ -90,4 +94,12 @@ impl Error {
     pub fn transport(call: impl Into<String>, what: impl Into<String>, cure: impl Into<String>) -> Self {
         Error::Transport { call: call.into(), what: what.into(), cure: cure.into() }
     }
+}
+
+/// Says a sentence on the standard error, where there is no call that could return it. In one write, so
+/// that ranks which share a terminal do not speak into one another.
+pub(crate) fn tell(sentence: impl std::fmt::Display) {
+    let line = format!("circulant: {sentence}\n");
+    // Nobody listens: no reason to end.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }

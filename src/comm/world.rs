@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::boot::Exchange;
 use crate::engine::{Engine, Task};
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 
 /// The engine of this process, for one thread at a time.
 pub struct World {
@@ -51,7 +51,7 @@ impl Drop for World {
         engine.leave();
         // A drop returns nothing; what goes wrong last is told where a user looks.
         if let Err(error) = last.and_then(|()| exchange.finish()) {
-            eprintln!("circulant: finalize: {error}");
+            error::tell(format!("finalize: {error}"));
         }
     }
 }

@@ -471,6 +471,7 @@ impl Engine {
     fn disagreement(&self, neighbour: usize, theirs: Call, mine: String) -> Error {
         Error::Disagreement {
             number: theirs.number.into(),
+            rank: self.place().rank,
             mine,
             peer: self.io.slots.rank_of(neighbour),
             theirs: theirs.signature.to_string(),

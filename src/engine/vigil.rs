@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use super::run::Awaits;
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::lifeline::Lifeline;
 use crate::lifeline::news::Answer;
 use crate::lifeline::status::{Awaited, Awaiting, Status};
@@ -105,15 +105,16 @@ impl Vigil {
             self.ask(&waiting);
             return Ok(());
         };
-        let answer = self.lifeline.as_ref().and_then(Lifeline::answer);
-        if let Some(answer) = &answer {
-            agree(&waiting, answer)?;
+        let answer = self.lifeline.as_ref().and_then(|lifeline| Some((lifeline.rank(), lifeline.answer()?)));
+        if let Some((rank, answer)) = &answer {
+            agree(*rank, &waiting, answer)?;
         }
+        let answer = answer.map(|(_, answer)| answer);
         let complete = answer.as_ref().is_none_or(|answer| answer.complete) || now - asked > ANSWER_WITHIN;
         if complete && wait.tell_at.is_some_and(|at| lasted >= at) {
             wait.tell_at = Some(lasted * 2);
             wait.asked = None;
-            eprintln!("circulant: {}", self.report(&waiting, lasted, answer.as_ref()));
+            error::tell(self.report(&waiting, lasted, answer.as_ref()));
         }
         match self.limits.end {
             Some(end) if lasted >= end => Err(Error::Stalled(self.report(&waiting, lasted, answer.as_ref()))),
@@ -182,11 +183,17 @@ impl Vigil {
 }
 
 /// The peer is in another call of the same number.
-fn agree(waiting: &Waiting, answer: &Answer) -> Result<()> {
+fn agree(rank: Rank, waiting: &Waiting, answer: &Answer) -> Result<()> {
     let mine = waiting.call.signature.to_string();
     match &answer.call {
         Some((number, theirs)) if *number == u64::from(waiting.call.number) && *theirs != mine => {
-            Err(Error::Disagreement { number: *number, peer: answer.rank, mine, theirs: theirs.clone() })
+            Err(Error::Disagreement {
+                number: *number,
+                rank,
+                mine,
+                peer: answer.rank,
+                theirs: theirs.clone(),
+            })
         }
         _ => Ok(()),
     }

@@ -63,6 +63,11 @@ impl Lifeline {
         Ok(Lifeline { me, board, shared, thread: Some(thread) })
     }
 
+    /// Whose it is.
+    pub fn rank(&self) -> Rank {
+        self.me
+    }
+
     /// Readable while there is fatal news or a complete answer that has not been looked at.
     pub fn wake(&self) -> BorrowedFd<'_> {
         self.board.wake()

@@ -28,16 +28,18 @@ pub struct Faulty<T> {
     faults: Faults,
     chance: fastrand::Rng,
     held: Vec<Event>,
+    open: bool,
 }
 
 impl<T: Transport> Faulty<T> {
     /// Makes `inner` worse.
     pub fn new(inner: T, faults: Faults, seed: u64) -> Self {
-        Faulty { inner, faults, chance: fastrand::Rng::with_seed(seed), held: Vec::new() }
+        Faulty { inner, faults, chance: fastrand::Rng::with_seed(seed), held: Vec::new(), open: true }
     }
 
+    /// After the shutdown nothing does: the errors of then are the contract's.
     fn happens(&mut self, chance: u8) -> bool {
-        self.chance.u8(..) < chance
+        self.open && self.chance.u8(..) < chance
     }
 }
 
@@ -80,6 +82,29 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn shut_down(&mut self) {
+        self.open = false;
         self.inner.shut_down();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::transport::conformance;
+    use crate::transport::loopback::Loopback;
+
+    #[test]
+    fn the_contract_is_kept_where_puts_are_refused_and_events_come_late() {
+        for (size, seed) in [(2, 1), (5, 2)] {
+            let faults = Faults { refuse: 60, delay: 100, lose: 0 };
+            let ends = Mutex::new(Loopback::world(size, seed).unwrap());
+            conformance::on_threads(size, |place, _| {
+                let mut ends = ends.lock().unwrap();
+                let index = ends.iter().position(|end| end.place() == place).unwrap();
+                Ok(Faulty::new(ends.swap_remove(index), faults, seed ^ u64::from(place.rank)))
+            });
+        }
     }
 }

@@ -215,3 +215,21 @@ pub(super) fn wait_readable(
         Err(e) => Err(Error::transport("poll", e.to_string(), "see the system's log")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::conformance;
+
+    #[test]
+    fn the_contract_is_kept_in_any_order_of_arrival() {
+        for (size, seed) in [(1, 1), (2, 2), (3, 3), (8, 4)] {
+            let ends = Mutex::new(Loopback::world(size, seed).unwrap());
+            conformance::on_threads(size, |place, _| {
+                let mut ends = lock(&ends);
+                let index = ends.iter().position(|end| end.place == place).unwrap();
+                Ok(ends.swap_remove(index))
+            });
+        }
+    }
+}

@@ -19,6 +19,7 @@ mod bindings {
 }
 
 mod inline;
+mod signals;
 
 pub use bindings::*;
 pub use inline::*;
@@ -53,7 +54,7 @@ fn open() -> Result<Functions, Missing> {
     let file = named.clone().unwrap_or_else(|| "libfabric.so.1".into());
     // SAFETY: - loading runs the initialisers of the library that the user installed or named
     //         - the functions' types are those of the library's own headers
-    unsafe { Functions::new(&file) }.map_err(|e| Missing {
+    signals::kept(|| unsafe { Functions::new(&file) }).map_err(|e| Missing {
         what: format!("libfabric cannot be opened: {e}"),
         cure: match named {
             Some(_) => format!("let {VARIABLE} name a libfabric.so.1, or unset it"),

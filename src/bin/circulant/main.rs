@@ -9,6 +9,7 @@ mod plan;
 mod run;
 mod schedule;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use circulant::error::Error;
@@ -56,7 +57,9 @@ subcommands! {
 fn main() -> ExitCode {
     complete_environment();
     Arguments::parse().command.run().unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        // In one write: ranks that share a terminal must not speak into one another.
+        let line = format!("error: {error}\n");
+        let _ = std::io::stderr().write_all(line.as_bytes());
         exit_code(error.as_ref())
     })
 }

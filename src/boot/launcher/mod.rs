@@ -89,7 +89,8 @@ impl Job {
 
 /// A sentence of the launcher's own. That stderr is closed is no reason to leave ranks alone.
 fn say(sentence: impl Display) {
-    let _ = writeln!(std::io::stderr(), "circulant: {sentence}");
+    let line = format!("circulant: {sentence}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// A call that the kernel refused for want of something.

@@ -13,7 +13,7 @@ use circulant_libfabric_sys as sys;
 
 use super::domain::{Domain, Entered};
 use super::info::Info;
-use super::quirks::Waits;
+use super::quirks::{End, Quirk, Waits};
 use super::wait::Waiter;
 use crate::error::{Error, Result};
 use crate::rank::Rank;
@@ -30,6 +30,7 @@ pub(super) struct Endpoint {
     cq: *mut sys::fid_cq,
     av: *mut sys::fid_av,
     domain: Arc<Domain>,
+    end: End,
 }
 
 // SAFETY: - libfabric's objects belong to no thread; they are used under the domain's gate only
@@ -50,11 +51,11 @@ pub(super) struct Write {
 
 impl Endpoint {
     /// Opens and enables an endpoint that `peers` others will be known to.
-    pub fn open(domain: &Arc<Domain>, info: &Info, waits: Waits, peers: u32) -> Result<(Endpoint, Waiter)> {
+    pub fn open(domain: &Arc<Domain>, info: &Info, quirk: &Quirk, peers: u32) -> Result<(Endpoint, Waiter)> {
         let (ep, cq, av) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
-        let mut it = Endpoint { ep, cq, av, domain: domain.clone() };
+        let mut it = Endpoint { ep, cq, av, domain: domain.clone(), end: quirk.end };
         let entered = domain.enter();
-        let opened = it.open_all(&entered, info, waits, peers);
+        let opened = it.open_all(&entered, info, quirk.waits, peers);
         // Dropping what was opened enters the domain again.
         drop(entered);
         opened.map(|waiter| (it, waiter))
@@ -234,6 +235,10 @@ const MIN_ADDRESS: usize = 64;
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
+        if self.end == End::LeftOpen {
+            std::mem::forget(Arc::clone(&self.domain));
+            return;
+        }
         let _entered = self.domain.enter();
         for fid in [self.ep.cast::<sys::fid>(), self.cq.cast(), self.av.cast()] {
             if !fid.is_null() {

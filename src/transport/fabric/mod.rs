@@ -8,6 +8,7 @@ mod domain;
 mod endpoint;
 mod flight;
 mod info;
+mod names;
 mod provider;
 mod quirks;
 mod wait;
@@ -17,6 +18,7 @@ pub use quirks::ENVIRONMENT;
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +43,8 @@ pub struct Fabric {
     limits: Limits,
     /// By rank, what libfabric calls the peer; empty until [`connect`](Fabric::connect).
     peers: Vec<sys::fi_addr_t>,
+    /// What endpoints leave behind when their process is killed.
+    files: Vec<PathBuf>,
     waiter: Waiter,
     /// `None` after the shutdown. Before `flight`, whose cells must outlive it.
     endpoint: Option<Endpoint>,
@@ -53,7 +57,7 @@ impl Fabric {
     pub fn open(choice: &Choice, place: Place) -> Result<Fabric> {
         let info = &choice.info;
         let domain = Domain::open(info)?;
-        let (endpoint, waiter) = Endpoint::open(&domain, info, choice.quirk.waits, place.size)?;
+        let (endpoint, waiter) = Endpoint::open(&domain, info, choice.quirk, place.size)?;
         let limits = Limits {
             inject: info.transmit().inject_size,
             max_put: info.endpoint().max_msg_size.min(isize::MAX as usize),
@@ -64,6 +68,7 @@ impl Fabric {
             name: format!("{} (libfabric {})", choice.provider(), version()?),
             limits,
             peers: Vec::new(),
+            files: Vec::new(),
             waiter,
             endpoint: Some(endpoint),
             flight: Flight::new(limits.in_flight, place.size),
@@ -84,6 +89,7 @@ impl Fabric {
         }
         let endpoint = self.opened("connect")?;
         self.peers = (0..).zip(addresses).map(|(rank, a)| endpoint.insert(rank, a)).collect::<Result<_>>()?;
+        self.files = names::files(addresses);
         Ok(())
     }
 
@@ -275,6 +281,7 @@ impl Transport for Fabric {
     fn shut_down(&mut self) {
         self.endpoint = None;
         self.flight.abandon();
+        names::remove(&std::mem::take(&mut self.files));
     }
 }
 

@@ -34,6 +34,15 @@ pub(super) enum Waits {
     Naps,
 }
 
+/// What becomes of its endpoint at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is closed.
+    Closed,
+    /// It is left to the end of the process, which nothing but a poll could give work until then.
+    LeftOpen,
+}
+
 /// One provider.
 #[derive(Debug)]
 pub(super) struct Quirk {
@@ -44,6 +53,7 @@ pub(super) struct Quirk {
     pub offer: Offer,
     pub reach: Reach,
     pub waits: Waits,
+    pub end: End,
 }
 
 /// All that are known. Every one is taken to progress by hand only, whatever it says: native tcp says
@@ -51,25 +61,26 @@ pub(super) struct Quirk {
 #[rustfmt::skip]
 pub(super) const QUIRKS: [Quirk; 12] = [
     // Orders no writes at all; a descriptor of its own is not known to work.
-    Quirk { words: &["opx"], names: &["opx"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps },
-    // Drops the data of fi_inject_writedata, orders writes up to 4096 bytes, gives notices out of order, spins in sread.
-    Quirk { words: &["psm2"], names: &["psm2"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps },
+    Quirk { words: &["opx"], names: &["opx"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed },
+    // Drops the data of fi_inject_writedata, orders writes up to 4096 bytes, gives notices out of order, spins in sread;
+    // psm2_ep_close frees the table of handlers and then polls, so whatever arrives meanwhile is jumped at.
+    Quirk { words: &["psm2"], names: &["psm2"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen },
     // As psm2, and ENOSYS at sread.
-    Quirk { words: &["psm3"], names: &["psm3"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps },
+    Quirk { words: &["psm3"], names: &["psm3"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen },
     // Cuts notices to 32 bits; a small device cannot hold rxm's queue for 256 peers (see ENVIRONMENT).
-    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Descriptor },
+    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Descriptor, end: End::Closed },
     // Without hardware here nobody has seen its descriptor work.
-    Quirk { words: &["efa"], names: &["efa"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps },
+    Quirk { words: &["efa"], names: &["efa"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed },
     // `net` until 1.x, `tcp` from 2.0 on; 1.17 gives tcp;ofi_rxm to who asks for `tcp`, so names are compared.
-    Quirk { words: &["net", "tcp"], names: &["net", "tcp"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor },
+    Quirk { words: &["net", "tcp"], names: &["net", "tcp"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed },
     // Half again the latency of native tcp.
-    Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor },
+    Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed },
     // Has no descriptor, and spins in sread.
-    Quirk { words: &["shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, waits: Waits::Naps },
-    Quirk { words: &["sm2"], names: &["sm2"], offer: Offer::Never("it has no RMA"), reach: Reach::Machine, waits: Waits::Naps },
-    Quirk { words: &["sockets"], names: &["sockets"], offer: Offer::Never("it spins at 2 ms a put, and is no longer kept"), reach: Reach::Internet, waits: Waits::Naps },
-    Quirk { words: &["rxd", "udp;ofi_rxd"], names: &["udp;ofi_rxd"], offer: Offer::Never("large puts never finish"), reach: Reach::Internet, waits: Waits::Naps },
-    Quirk { words: &["udp"], names: &["udp"], offer: Offer::Never("it has no RMA"), reach: Reach::Internet, waits: Waits::Naps },
+    Quirk { words: &["shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed },
+    Quirk { words: &["sm2"], names: &["sm2"], offer: Offer::Never("it has no RMA"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed },
+    Quirk { words: &["sockets"], names: &["sockets"], offer: Offer::Never("it spins at 2 ms a put, and is no longer kept"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed },
+    Quirk { words: &["rxd", "udp;ofi_rxd"], names: &["udp;ofi_rxd"], offer: Offer::Never("large puts never finish"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed },
+    Quirk { words: &["udp"], names: &["udp"], offer: Offer::Never("it has no RMA"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed },
 ];
 
 /// Variables that must be in the environment before the first call, where the user has not set them.

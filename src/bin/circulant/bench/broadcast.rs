@@ -48,7 +48,7 @@ pub struct Arguments {
     tense: Tense,
 
     /// Aim at this many seconds a size (5 to 10000 iterations)
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = duration)]
     seconds: f64,
 
     /// After the timed loop, verify every byte on every rank, with new data in each iteration
@@ -58,6 +58,11 @@ pub struct Arguments {
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Osu)]
     format: Format,
+}
+
+fn duration(text: &str) -> std::result::Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| format!("'{text}' is no number of seconds; write one from 0 on, as in 0.5"))
 }
 
 /// How the broadcast is called.
@@ -162,7 +167,7 @@ enum Subject {
 impl Subject {
     fn new(comm: &Communicator, tense: Tense, bytes: usize, how: Broadcast) -> Result<Self> {
         Ok(match tense {
-            Tense::Slice => Subject::Slice(vec![0; bytes], how),
+            Tense::Slice => Subject::Slice(zeros(bytes)?, how),
             Tense::Window => Subject::Window(comm.window(bytes)?, how),
             Tense::Started => Subject::Started(Some(comm.window(bytes)?), how),
             Tense::Prepared => Subject::Prepared(comm.prepare_broadcast(comm.window(bytes)?, how)?),
@@ -191,6 +196,16 @@ impl Subject {
             Subject::Prepared(prepared) => prepared.window()?,
         })
     }
+}
+
+/// As many bytes, or an error: a size is the user's word.
+fn zeros(bytes: usize) -> Result<Vec<u8>> {
+    let mut zeros = Vec::new();
+    zeros.try_reserve_exact(bytes).map_err(|_| {
+        Error::argument("bench", format!("no memory for {bytes} bytes"), "ask for less with -m")
+    })?;
+    zeros.resize(bytes, 0);
+    Ok(zeros)
 }
 
 /// Broadcasts with new data, each into bytes that are all wrong; what this rank has to complain of.

@@ -1,0 +1,150 @@
+//! A rank that dies is named by all that live on, and nothing stays behind; a rank that stands still is told of.
+
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::job::{Job, Outcome};
+
+const ON: &str = "world for-ever";
+const ENDS: [&str; 3] = ["kill", "exit", "panic"];
+
+/// All ranks but rank 2, which dies so, end with an error in these words.
+#[track_caller]
+fn others_say(words: &[&str], job: &Job) {
+    for (rank, end) in (0..).zip(job.meet().end()) {
+        if rank != 2 {
+            end.assert_error(words);
+        }
+    }
+}
+
+/// Under a launcher, which says how rank 2 ended, and ends with this code; the others name it, or are ended before.
+#[track_caller]
+fn launcher_says(words: &str, code: i32, job: &Job) -> Outcome {
+    let outcome = job.launch().end();
+    assert_eq!(outcome.code, Some(code), "{outcome:#?}");
+    assert!(outcome.launcher.starts_with("rank 2 (pid ") && outcome.launcher.contains(words), "{outcome:#?}");
+    outcome
+}
+
+#[test]
+fn before_boot() {
+    let missing = "rank 2 did not come to the rendezvous";
+    others_say(&[missing], &Job::new(4, ON).but(2, "kill").set("CIRCULANT_BOOT_TIMEOUT", "2"));
+    launcher_says("was killed by signal 9 (SIGKILL)", 137, &Job::new(4, ON).but(2, "kill"));
+    launcher_says("has exited, and other ranks wait for it", 1, &Job::new(4, ON).but(2, "exit"));
+}
+
+#[test]
+fn during_boot() {
+    for end in ENDS {
+        let job = Job::new(4, ON).but(2, &format!("meet {end}"));
+        others_say(&["rank 2 has disconnected in allgather #1"], &job);
+    }
+    launcher_says("exited with code 101", 101, &Job::new(4, ON).but(2, "meet panic"));
+}
+
+#[test]
+fn rank_zero_at_whose_door_all_meet() {
+    for end in &Job::new(3, ON).but(0, "meet kill").meet().end()[1..] {
+        end.assert_error(&["rank 0 has disconnected"]);
+    }
+}
+
+#[test]
+fn between_calls() {
+    let job = |end| Job::new(4, ON).but(2, &format!("world slice 0 30000 0 {end}"));
+    for end in ENDS {
+        others_say(&["error: rank 2 is lost: "], &job(end));
+    }
+    let words = [("kill", 137, "was killed by signal 9"), ("exit", 1, "joined PMI and did not finalize")];
+    for (end, code, words) in words {
+        all_name_rank_2(&launcher_says(words, code, &job(end)));
+    }
+    // Whoever hears of a panic may have ended before the one who panics has.
+    all_name_rank_2(&job("panic").launch().end());
+}
+
+#[track_caller]
+fn all_name_rank_2(outcome: &Outcome) {
+    for rank in [0, 1, 3] {
+        assert!(outcome.ranks[rank].contains("error: rank 2 is lost: "), "{outcome:#?}");
+    }
+}
+
+#[test]
+fn after_finalize_it_harms_nobody() {
+    let job = Job::new(4, "world slice 0 30000 0 leave").but(2, "world slice 0 30000 0 leave kill");
+    let ends = job.meet().end();
+    ends[2].assert_killed_by(Signal::KILL);
+    for end in [&ends[0], &ends[1], &ends[3]] {
+        assert!(end.status.success() && end.err.is_empty(), "{end:?}");
+    }
+}
+
+#[test]
+fn during_broadcasts_over_every_provider_and_no_file_stays() {
+    for provider in ["tcp", "rxm", "shm"] {
+        let job = Job::new(4, ON).set("CIRCULANT_PROVIDER", provider);
+        let met = job.but(2, "world say joined for-ever").meet();
+        met.wait_for(2, "joined");
+        let pids: Vec<String> = (0..4).map(|rank| met.id(rank).to_string()).collect();
+        met.signal(2, Signal::KILL);
+        let ends = met.end();
+        ends[2].assert_killed_by(Signal::KILL);
+        for end in [&ends[0], &ends[1], &ends[3]] {
+            end.assert_error(&["error: rank 2 is lost: "]);
+        }
+        assert_eq!(shared_memory_of(&pids), [""; 0], "{provider}");
+    }
+}
+
+/// What is in /dev/shm whose name begins with one of these process numbers.
+fn shared_memory_of(pids: &[String]) -> Vec<String> {
+    let names = std::fs::read_dir("/dev/shm").unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| pids.iter().any(|pid| name.split(':').next() == Some(pid))).collect()
+}
+
+#[test]
+fn at_any_moment() {
+    let mut chance = fastrand::Rng::with_seed(7);
+    for round in 0..8 {
+        let (ranks, victim) = (2 + round % 4, chance.u32(0..2));
+        let met = Job::new(ranks, ON).set("CIRCULANT_BOOT_TIMEOUT", "5").meet();
+        thread::sleep(Duration::from_millis(chance.u64(0..700)));
+        met.signal(victim, Signal::KILL);
+        for (rank, end) in (0..).zip(met.end()) {
+            if rank != victim {
+                end.assert_error(&["error: ", &format!("rank {victim} ")]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_told_of_and_awaited() {
+    let stopped = "world slice 0 30000 4 say stopping stop slice 0 30000 4";
+    let job =
+        Job::new(3, "world slice 0 30000 4 slice 0 30000 4").but(1, stopped).set("CIRCULANT_STALL", "1");
+    let met = job.meet();
+    let report = met.wait_for_error(2, "waits for");
+    assert!(report.contains("broadcast(root 0, 30000 bytes in 4 blocks) #"), "{report}");
+    assert!(report.contains(" of 5) for ") && report.contains("rank 1"), "{report}");
+    met.signal(1, Signal::CONT);
+    for end in met.end() {
+        assert!(end.status.success(), "{end:?}");
+    }
+}
+
+#[test]
+fn a_wait_beyond_the_users_deadline_is_an_error() {
+    let job = Job::new(3, "world barrier").but(1, "world say waiting hang");
+    let met = job.set("CIRCULANT_TIMEOUT", "2").meet();
+    met.wait_for(1, "waiting");
+    met.wait_for_error(0, "error: ");
+    met.signal(1, Signal::KILL);
+    met.end()[0].assert_error(&["barrier #", "waits for word from rank ", "rank 1 is alive, in no call"]);
+}

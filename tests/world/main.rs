@@ -1,0 +1,18 @@
+//! Whole jobs: real processes that find each other, broadcast over real providers, and fail in earnest.
+//!
+//! A test starts this very executable once a rank, with or without a launcher, and gives each rank a
+//! script (see `rank`). However a job goes, each of its processes must end, and leave nothing behind;
+//! deadlines only end a hang.
+
+mod boot;
+mod broadcasts;
+mod deaths;
+mod disagreements;
+mod job;
+mod rank;
+
+#[test]
+#[ignore = "a rank of the other tests"]
+fn a_rank() {
+    rank::live();
+}
