@@ -16,7 +16,7 @@ pub struct Costs {
     /// Seconds a byte.
     pub byte: f64,
     /// Seconds that a further block costs: less than a put's latency, as most of that passes while other
-    /// blocks are on the link; more where ranks share a core.
+    /// blocks are on the link.
     pub block: f64,
 }
 
@@ -34,13 +34,14 @@ pub const SMALL: u64 = PAYLOAD as u64;
 /// the rounds beyond the n-th carry no other block from the root.
 const LAST: u8 = 8;
 
-/// A further block's cost as a share of a put's latency, with a core to each rank. Measured on the
-/// emulated cluster with 8, 16 and 36 ranks on two cores (manual, "Number of blocks").
-pub const BLOCK_SHARE: f64 = 0.05;
+/// A further block's cost as a share of a put's latency: small, as most of the latency passes while
+/// other blocks are on the link. Measured on the emulated cluster with 8, 16 and 36 ranks, where larger
+/// blocks than this gives wait for each other (manual, "Number of blocks").
+pub const BLOCK_SHARE: f64 = 0.06;
 
 /// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
 /// about as much.
-const SMALLEST: u64 = 5120;
+const SMALLEST: u64 = 6144;
 
 /// How a broadcast is cut.
 ///

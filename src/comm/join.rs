@@ -52,12 +52,11 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     let limits = Limits { tell: settings.stall, end: settings.timeout };
     let engine =
         if place.size == 1 { alone(place, limits)? } else { among_others(&mut meeting, settings, limits)? };
-    let ranks_per_core = meeting.ranks_per_core();
     let about = About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.is_crowded() };
     let task = |engine: &Engine| barrier_task(engine.place(), Collective::Finalize);
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let mut comm = Communicator::new(World::new(engine, Some(farewell)), place);
-    comm.costs = measure(&comm, ranks_per_core)?;
+    comm.costs = measure(&comm)?;
     comm.about = about;
     Ok(comm)
 }
@@ -98,13 +97,13 @@ fn followers(place: Place) -> Vec<Rank> {
 const PROBE: usize = 1 << 16;
 
 /// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word.
-fn measure(comm: &Communicator, ranks_per_core: f64) -> Result<Costs> {
+fn measure(comm: &Communicator) -> Result<Costs> {
     if comm.size() == 1 {
         return Ok(Costs::default());
     }
     let window = comm.window::<u8>(PROBE)?;
     let (short, long) = (one_way(comm, &window, 1)?, one_way(comm, &window, PROBE)?);
-    let block = short * select::BLOCK_SHARE * ranks_per_core.max(1.0);
+    let block = short * select::BLOCK_SHARE;
     let mut costs = [short, (long - short) / (PROBE - 1) as f64, block];
     comm.broadcast(&mut costs, 0)?;
     // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.

@@ -180,11 +180,11 @@ impl Slots {
         self.neighbours[usize::from(neighbour)].free |= slots;
     }
 
-    /// Gives slots back to those to whom half of theirs is owed: one notice for several slots, and
-    /// never so late that a neighbour runs out.
+    /// Gives slots back to those to whom three quarters of theirs are owed: a notice wakes its receiver, so
+    /// there is one for several slots, while the neighbour still has some.
     pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<()> {
         for neighbour in &mut self.neighbours {
-            if (neighbour.owed.count_ones() as usize) < SLOTS / 2 {
+            if (neighbour.owed.count_ones() as usize) < SLOTS * 3 / 4 {
                 continue;
             }
             let put = Put {
