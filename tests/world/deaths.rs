@@ -59,7 +59,12 @@ fn between_calls() {
     for end in ENDS {
         others_say(&["error: rank 2 is lost: "], &job(end));
     }
-    let words = [("kill", 137, "was killed by signal 9"), ("exit", 1, "joined PMI and did not finalize")];
+    // Libraries that libfabric brings along would end an aborted process with 1
+    let words = [
+        ("kill", 137, "was killed by signal 9"),
+        ("abort", 134, "was killed by signal 6"),
+        ("exit", 1, "joined PMI and did not finalize"),
+    ];
     for (end, code, words) in words {
         all_name_rank_2(&launcher_says(words, code, &job(end)));
     }
