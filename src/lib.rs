@@ -1,4 +1,49 @@
 //! Collectives by zero-copy one-sided puts on Träff's round-optimal circulant schedules.
+//!
+//! Start at [`comm::Communicator`]: all ranks of a job hold one, and call the collectives on it.
+//!
+//! ```
+//! use circulant::comm::Communicator;
+//!
+//! # fn main() -> circulant::error::Result<()> {
+//! let comm = &Communicator::loopback(1, 0)?[0]; // `Communicator::world()` in a job
+//! let mut data = [1, 2, 3];
+//! comm.broadcast(&mut data, 0)?;
+//! comm.barrier()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # One idea
+//!
+//! An algorithm is a [`plan::Plan`]: a pure function from a round's number to what one rank does in that
+//! round. The engine carries it out; the lockstep check proves it for all ranks; the program prints it.
+//! Read backwards a broadcast is a reduction, so nothing is written twice.
+//!
+//! # Map, from what users hold to what nobody sees
+//!
+//! | module | concept | never names |
+//! |---|---|---|
+//! | [`comm`] | communicators, windows, the collectives in three tenses; joins a job | |
+//! | [`select`] | into how many blocks, by which path | memory, transports |
+//! | [`algorithm`] | one file a collective, and the catalogue of all | bytes, networks |
+//! | [`plan`] | rounds, legs, blocks; composition; proof; table | bytes (but [`plan::partition`]), time, memory |
+//! | [`schedule`] | the circulant graph's mathematics | anything but ranks |
+//! | [`engine`] | the one loop: slots, readiness, credits, progress | a concrete transport, an algorithm |
+//! | [`transport`] | the contract of puts; loopback, faulty, fabric | blocks, rounds, collectives |
+//! | [`lifeline`] | who is alive, who waits for whom | data |
+//! | [`boot`] | how ranks find each other; the launcher | the fabric |
+//! | [`rank`], [`error`] | what everybody needs | |
+//!
+//! # Walls
+//!
+//! - A module imports from those to its right in `comm → select → engine → transport, plan → rank`,
+//!   `comm → algorithm → schedule, plan` and `comm → boot, lifeline`, never from the left. Only `comm`
+//!   knows concrete transports. All may use [`error`], but for what is pure.
+//! - What is pure says `#![forbid(unsafe_code)]` at its head: rank, schedule, plan, algorithm, select,
+//!   lifeline, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
+//!   `transport::fabric` and the windows of `comm`.
+//! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`.
 
 pub mod algorithm;
 pub mod boot;
@@ -11,3 +56,8 @@ pub mod rank;
 pub mod schedule;
 pub mod select;
 pub mod transport;
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod info;
 mod output;
 mod plan;
 mod run;
@@ -50,6 +51,7 @@ subcommands! {
     Schedule(schedule),
     Check(check),
     Plan(plan),
+    Info(info),
 }
 
 fn main() -> ExitCode {

@@ -13,7 +13,7 @@ mod provider;
 mod quirks;
 mod wait;
 
-pub use provider::{Choice, Considered, Request, choose, lacking, version};
+pub use provider::{Choice, Considered, Request, choose, considered, lacking, version};
 pub use quirks::ENVIRONMENT;
 
 use std::mem::MaybeUninit;

@@ -76,6 +76,21 @@ pub fn version() -> Result<String> {
 ///
 /// The first call in a process takes about 0.3 s, in which the providers look for their devices.
 pub fn choose(request: &Request) -> Result<Choice> {
+    match survey(request)? {
+        (Some((info, quirk)), considered) => Ok(Choice { info, quirk, considered }),
+        (None, considered) => Err(none_of(&considered)),
+    }
+}
+
+/// Every provider that [`choose`] looks at with its reason, whether or not one of them is taken.
+pub fn considered(request: &Request) -> Result<Vec<Considered>> {
+    survey(request).map(|(_, considered)| considered)
+}
+
+/// The first that is usable, and what is to be said of all.
+type Survey = (Option<(Info, &'static Quirk)>, Vec<Considered>);
+
+fn survey(request: &Request) -> Result<Survey> {
     // One thread at a time: fi_tostr has one buffer for all.
     static ASKING: Mutex<()> = Mutex::new(());
     let _asking = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -102,10 +117,7 @@ pub fn choose(request: &Request) -> Result<Choice> {
         };
         considered.push(Considered { provider: quirk.names[0].to_owned(), taken: false, reason });
     }
-    match taken {
-        Some((info, quirk)) => Ok(Choice { info, quirk, considered }),
-        None => Err(none_of(&considered)),
-    }
+    Ok((taken, considered))
 }
 
 fn library() -> Result<&'static Functions> {
@@ -225,9 +237,7 @@ fn absent(library: &Functions, quirk: &Quirk, error: c_int) -> String {
     }
     match quirk.reach {
         Reach::Internet => format!("fi_getinfo: {error}; {NO_INTERFACE}"),
-        _ => format!(
-            "not there: fi_getinfo: {error}; it has no device here, or libfabric was built without it"
-        ),
+        _ => format!("no device here, or not in this libfabric (fi_getinfo: {error})"),
     }
 }
 

@@ -1,0 +1,188 @@
+//! `circulant info`: what there is on this machine, what would be chosen, and why.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use circulant::boot;
+use circulant::comm::meeting::WIRE;
+use circulant::comm::settings::Settings;
+use circulant::comm::{neighbours, slot_bytes};
+use circulant::engine::slots::{SLOT, SLOTS};
+use circulant::rank::Place;
+use circulant::transport::fabric::{self, Request};
+use rustix::process::{Resource, getrlimit};
+
+use crate::Outcome;
+use crate::output::print;
+
+/// Show which libfabric and providers there are, what is chosen and why, and what it takes.
+///
+/// Nothing is opened and no other rank is asked. Without libfabric it says how to get it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  circulant info                     what would be chosen, and why not the others
+  circulant info --provider verbs    what one provider lacks")]
+pub struct Arguments {
+    /// Consider this provider only, as `bench --provider` does
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+}
+
+/// The variables that are read, and what they are for.
+const VARIABLES: [(&str, &str); 14] = [
+    ("CIRCULANT_PROVIDER", "the provider, by name"),
+    ("CIRCULANT_INTERFACE", "the interface or address, where there are several"),
+    ("CIRCULANT_STALL", "seconds after which a wait is told; 0: never; 10 if not set"),
+    ("CIRCULANT_TIMEOUT", "seconds after which a wait is an error; never if not set"),
+    ("CIRCULANT_LIBFABRIC", "the library's file"),
+    ("CIRCULANT_BOOT", "single, pmi1 or rendezvous; found out if not set"),
+    ("CIRCULANT_BOOT_TIMEOUT", "seconds to wait for the others at the start; 60 if not set"),
+    ("CIRCULANT_RENDEZVOUS", "host:port of rank 0, without a launcher"),
+    ("CIRCULANT_RANK", "this rank, with CIRCULANT_RENDEZVOUS"),
+    ("CIRCULANT_SIZE", "the number of ranks, with CIRCULANT_RENDEZVOUS"),
+    ("CIRCULANT_NODE", "the node that this rank takes itself for"),
+    ("FI_PROVIDER", "libfabric's own: the only providers there are to be"),
+    ("FI_UNIVERSE_SIZE", "libfabric's own: peers that rxm makes room for"),
+    ("FI_LOG_LEVEL", "libfabric's own: warn, and it tells why a call failed"),
+];
+
+impl Arguments {
+    /// Prints all there is to know.
+    pub fn run(self) -> Outcome {
+        let settings = Settings::from_environment()?;
+        let provider = self.provider.or(settings.provider);
+        let request = |one_machine| {
+            let (provider, interface) = (provider.clone(), settings.interface.clone());
+            Request { provider, one_machine, interface }
+        };
+        print(|out| {
+            line(out, "circulant", &format!("{}, wire format {WIRE}", env!("CARGO_PKG_VERSION")))?;
+            line(out, "libfabric", &library())?;
+            line(out, "machine", &machine())?;
+            line(out, "boot", &launcher())?;
+            if fabric::version().is_ok() {
+                providers(out, request)?;
+            }
+            memory(out)?;
+            variables(out)
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn line(out: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
+    writeln!(out, "{name:<10} {value}")
+}
+
+fn library() -> String {
+    match fabric::version() {
+        Ok(version) => format!("{version}{}", file().map_or(String::new(), |file| format!(", {file}"))),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The library's file, as the kernel knows it.
+fn file() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let mut files = maps.lines().filter_map(|line| line.find('/').map(|start| &line[start..]));
+    files.find(|file| file.rsplit('/').next().is_some_and(|name| name.contains("fabric"))).map(str::to_owned)
+}
+
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let system = rustix::system::sysinfo();
+    let memory = (system.totalram as u64).saturating_mul(u64::from(system.mem_unit));
+    let locked = getrlimit(Resource::Memlock).current.map_or("unlimited".to_owned(), size);
+    format!(
+        "{cores} cores, {} of memory; memory that may be registered (`ulimit -l`): {locked}",
+        size(memory)
+    )
+}
+
+fn launcher() -> String {
+    let variables = boot::Variables::of_the_process();
+    match variables.choose() {
+        Ok(boot::Choice::Single) => "no launcher: this process is alone".to_owned(),
+        Ok(boot::Choice::Pmi1Socket { fd, place }) => {
+            format!("PMI-1 (PMI_FD={fd}), rank {} of {}", place.rank, place.size)
+        }
+        Ok(boot::Choice::Pmi1Port { address, id }) => format!("PMI-1 (PMI_PORT={address}), process {id}"),
+        Ok(boot::Choice::Rendezvous { address, place }) => {
+            format!("rendezvous at {address}, rank {} of {}", place.rank, place.size)
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Each provider with its reason, the chosen one marked, for ranks on this machine; then what would be
+/// chosen between machines.
+fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request) -> io::Result<()> {
+    writeln!(out, "\nproviders, best first; -> is chosen for ranks on this machine")?;
+    match fabric::considered(&request(true)) {
+        Err(error) => writeln!(out, "  {error}")?,
+        Ok(all) => {
+            for considered in all {
+                let mark = if considered.taken { "->" } else { "" };
+                writeln!(out, "  {mark:2} {:<14} {}", considered.provider, considered.reason)?;
+            }
+        }
+    }
+    let between = fabric::considered(&request(false)).unwrap_or_default();
+    let between = between.iter().find(|considered| considered.taken);
+    let between = between.map_or("none".to_owned(), |taken| format!("{} {}", taken.provider, taken.reason));
+    writeln!(out, "  for ranks on several machines: {between}")
+}
+
+fn memory(out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nregistered memory of a rank, beside its windows")?;
+    writeln!(out, "  {:>6}  {:>10}  {:>9}", "ranks", "neighbours", "memory")?;
+    for p in [2, 16, 256, 4096] {
+        let neighbours = neighbours(Place { rank: 0, size: p }).len();
+        writeln!(out, "  {p:>6}  {neighbours:>10}  {:>9}", size(slot_bytes(p) as u64))?;
+    }
+    writeln!(
+        out,
+        "  = 2 x neighbours x {SLOTS} slots x {}, for messages of any number and size",
+        size(SLOT as u64)
+    )
+}
+
+fn variables(out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\nvariables that are read")?;
+    for (name, meaning) in VARIABLES {
+        let value = std::env::var_os(name).map_or("-".into(), |value| value.to_string_lossy().into_owned());
+        writeln!(out, "  {name:<23} {value:<12} {meaning}")?;
+    }
+    Ok(())
+}
+
+/// A number of bytes in the largest unit of which there is one: `64 KiB`.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let step = (bytes.max(1).ilog2() / 10).min(4);
+    let number = bytes as f64 / (1_u64 << (10 * step)) as f64;
+    let digits = usize::from(number.fract() != 0.0);
+    format!("{number:.digits$} {}", UNITS[step as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_people_write_them() {
+        assert_eq!(
+            [0, 1023, 65536, 3 << 19, 256 << 10].map(size),
+            ["0 B", "1023 B", "64 KiB", "1.5 MiB", "256 KiB"]
+        );
+    }
+
+    #[test]
+    fn memory_is_told_for_jobs_of_every_scale() {
+        let mut text = Vec::new();
+        memory(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("     2           1    128 KiB"), "{text}");
+        assert!(text.contains("  4096"), "{text}");
+    }
+}
