@@ -29,7 +29,11 @@ fn program_says(words: &str, variables: &[(&str, &str)], arguments: &str) {
 
 #[test]
 fn a_provider_that_cannot_be_had() {
-    both_say(&["no transport: psm3 (not there: fi_getinfo: "], "CIRCULANT_PROVIDER", "psm3");
+    both_say(
+        &["no transport: psm3 (no device here, or not in this libfabric (fi_getinfo: "],
+        "CIRCULANT_PROVIDER",
+        "psm3",
+    );
     both_say(&["no transport: udp (never: it has no RMA)"], "CIRCULANT_PROVIDER", "udp");
     both_say(&["provider: `tpc` is not known; use one of opx, psm2, "], "CIRCULANT_PROVIDER", "tpc");
 }

@@ -8,7 +8,7 @@
 //! | `barrier`, `for-ever` | a barrier; verified broadcasts without end |
 //! | `meet` | find the others, and go no further |
 //! | `say` WORD | a line on the standard output |
-//! | `exit`, `panic`, `kill`, `stop`, `hang` | ways to be of no more use |
+//! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
 
 use std::str::FromStr;
 
@@ -119,6 +119,7 @@ fn be_of_no_more_use(how: &str) {
     let signal = |signal| kill_process(getpid(), signal).expect("a process may signal itself");
     match how {
         "exit" => std::process::exit(0),
+        "abort" => std::process::abort(),
         "panic" => panic!("as the script says"),
         "kill" => signal(Signal::KILL),
         "stop" => signal(Signal::STOP),

@@ -89,7 +89,7 @@ impl Fabric {
         }
         let endpoint = self.opened("connect")?;
         self.peers = (0..).zip(addresses).map(|(rank, a)| endpoint.insert(rank, a)).collect::<Result<_>>()?;
-        self.files = names::files(addresses);
+        self.files = names::files(self.domain.provider(), addresses);
         Ok(())
     }
 

@@ -1,19 +1,21 @@
-//! The files in /dev/shm by which endpoints of the shm provider are found: those of the dead are removed.
+//! The files in /dev/shm by which endpoints on one machine find each other: those of the dead are removed.
 //!
-//! The provider removes an endpoint's file when that is closed, or when a signal that can be caught ends
-//! its process; a killed one's would stay, with the memory of its queues. So whoever shuts down
-//! removes the files of all: by then every peer that it needed has been found, and who has found a
-//! file has it mapped.
+//! A provider removes an endpoint's file when that is closed or its process exits; a killed one's would
+//! stay, with the memory of its queues. So whoever shuts down removes the files of all: by then every
+//! peer that it needed has been found, and who has found a file has it mapped.
 
 use std::path::{Path, PathBuf};
 
-/// What the provider's addresses begin with; the file's name follows.
-const PREFIX: &[u8] = b"fi_shm://";
 const FOLDER: &str = "/dev/shm";
 
-/// The files of these addresses, as far as they are the shm provider's.
-pub(super) fn files(addresses: &[Vec<u8>]) -> Vec<PathBuf> {
-    addresses.iter().filter_map(|address| file(address)).collect()
+/// The files of endpoints with these addresses, where the provider has such.
+pub(super) fn files(provider: &str, addresses: &[Vec<u8>]) -> Vec<PathBuf> {
+    let name: fn(&[u8]) -> Option<String> = match provider {
+        "shm" => of_shm,
+        "psm2" => of_psm2,
+        _ => return Vec::new(),
+    };
+    addresses.iter().filter_map(|address| name(address)).map(|name| Path::new(FOLDER).join(name)).collect()
 }
 
 /// Removes files; those that are gone already are what is wanted.
@@ -23,10 +25,17 @@ pub(super) fn remove(files: &[PathBuf]) {
     }
 }
 
-fn file(address: &[u8]) -> Option<PathBuf> {
-    let name = address.strip_prefix(PREFIX)?.split(|&byte| byte == 0).next()?;
+/// What follows the address's scheme.
+fn of_shm(address: &[u8]) -> Option<String> {
+    let name = address.strip_prefix(b"fi_shm://")?.split(|&byte| byte == 0).next()?;
     let name = str::from_utf8(name).ok().filter(|name| !name.is_empty() && !name.contains('/'))?;
-    Some(Path::new(FOLDER).join(name))
+    Some(name.to_owned())
+}
+
+/// The user's number, the endpoint's (with which the address begins) and a count.
+fn of_psm2(address: &[u8]) -> Option<String> {
+    let number = u64::from_le_bytes(*address.first_chunk()?);
+    Some(format!("psm2_shm.{}{number:016x}0", rustix::process::getuid().as_raw()))
 }
 
 #[cfg(test)]
@@ -34,10 +43,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_the_shm_provider_are_files() {
-        assert_eq!(file(b"fi_shm://2400:0:0\0\0"), Some("/dev/shm/2400:0:0".into()));
+    fn only_a_name_in_the_folder_is_a_file() {
+        assert_eq!(of_shm(b"fi_shm://2400:0:0\0\0").as_deref(), Some("2400:0:0"));
         for other in [&b"fi_shm://"[..], b"fi_shm://\0x", b"fi_shm://../etc/x", b"\x02\x00\x1f\x90", b""] {
-            assert_eq!(file(other), None);
+            assert_eq!(of_shm(other), None);
         }
+    }
+
+    #[test]
+    fn a_provider_without_such_files_has_none() {
+        assert_eq!(files("net", &[b"fi_shm://2400:0:0\0".to_vec()]), [""; 0].map(PathBuf::from));
     }
 }

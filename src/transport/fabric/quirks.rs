@@ -68,7 +68,8 @@ pub(super) const QUIRKS: [Quirk; 12] = [
     // As psm2, and ENOSYS at sread.
     Quirk { words: &["psm3"], names: &["psm3"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen },
     // Cuts notices to 32 bits; a small device cannot hold rxm's queue for 256 peers (see ENVIRONMENT).
-    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Descriptor, end: End::Closed },
+    // One close in some thirty crashes in rxm, while the peer closes too; what is deregistered is safe without it.
+    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Descriptor, end: End::LeftOpen },
     // Without hardware here nobody has seen its descriptor work.
     Quirk { words: &["efa"], names: &["efa"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed },
     // `net` until 1.x, `tcp` from 2.0 on; 1.17 gives tcp;ofi_rxm to who asks for `tcp`, so names are compared.
