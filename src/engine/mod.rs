@@ -279,12 +279,10 @@ impl Engine {
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<()> {
         while !self.is_done(handle) {
-            let happened = self.progress()?;
-            if happened {
+            if self.progress()? {
                 self.patience.rewarded();
                 self.vigil.rest();
-            }
-            if self.patience.is_over(happened) && !self.is_done(handle) {
+            } else if self.patience.is_over() {
                 self.sleep(handle)?;
             }
         }
