@@ -255,6 +255,10 @@ impl Communicator {
     }
 
     fn broadcast_in<T: Pod>(&self, window: &Window<T>, how: Broadcast, prepared: bool) -> Result<Held> {
+        if !window.is_of(&self.world) {
+            let what = "a window of another communicator's ranks".to_owned();
+            return Err(Error::argument("broadcast", what, "take one from this communicator's `window`"));
+        }
         let bytes = self.bytes_of(&how, window)?;
         self.broadcast_of(&how, bytes, window.memory(), window.region(), prepared)
     }

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use crate::transport::Region;
 use crate::transport::memory::Memory;
 
+/// What a page is aligned to, at the least.
+const PAGE: usize = 4096;
+
 /// `len` elements in memory that peers can put into, zeroed at first; it reads and writes as a slice.
 ///
 /// Calls that run in the background take a window over and give it back when they are done, so that
@@ -29,6 +32,10 @@ impl<T: Pod> Window<T> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::argument("window", format!("{len} elements of {} bytes", size_of::<T>()), "ask for less")
         })?;
+        if align_of::<T>() > PAGE {
+            let what = format!("elements aligned to {} bytes, where pages are to {PAGE}", align_of::<T>());
+            return Err(Error::argument("window", what, "take a type of less alignment"));
+        }
         let memory = Memory::zeroed(bytes)?;
         let region = Some(world.engine().register(memory.clone())?);
         Ok(Window { memory, region, len, world, elements: PhantomData })
@@ -36,6 +43,11 @@ impl<T: Pod> Window<T> {
 
     pub(super) fn memory(&self) -> Memory {
         self.memory.clone()
+    }
+
+    /// Whether it was registered with the transport of this world, whose keys and descriptors mean nothing elsewhere.
+    pub(super) fn is_of(&self, world: &Arc<World>) -> bool {
+        Arc::ptr_eq(&self.world, world)
     }
 
     pub(super) fn region(&self) -> Option<Region> {
@@ -58,7 +70,7 @@ impl<T: Pod> Deref for Window<T> {
     fn deref(&self) -> &[T] {
         let start = self.memory.address().cast::<T>();
         // SAFETY: - `memory` holds `len` elements from `start` on (new) as long as `self` lives
-        //         - pages are aligned for every Pod type; for no bytes the address is made to be
+        //         - pages are aligned for it (checked in new); for no bytes the address is made to be
         //         - every bit pattern is a value (Pod), and the pages are zeroed at first
         //         - nobody writes meanwhile: a peer puts only into what a running call has offered,
         //           and a call has the window by value or borrows it mutably
@@ -77,4 +89,24 @@ impl<T: Pod> DerefMut for Window<T> {
 /// An empty window has no pages, and an empty slice needs an aligned address all the same.
 fn aligned<T>(start: *mut T, len: usize) -> *mut T {
     if len == 0 || size_of::<T>() == 0 { std::ptr::NonNull::dangling().as_ptr() } else { start }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Communicator;
+
+    #[test]
+    fn an_element_with_more_alignment_than_a_page_is_refused() {
+        #[derive(Clone, Copy)]
+        #[repr(C, align(8192))]
+        struct Wide([u8; 8192]);
+        // SAFETY: - bytes without padding, and every bit pattern is a value
+        unsafe impl bytemuck::Zeroable for Wide {}
+        // SAFETY: as above
+        unsafe impl Pod for Wide {}
+        let comm = &Communicator::loopback(1, 0).unwrap()[0];
+        let error = comm.window::<Wide>(1).err().unwrap().to_string();
+        assert!(error.contains("aligned to 8192 bytes, where pages are to 4096"), "{error}");
+    }
 }

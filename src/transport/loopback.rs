@@ -141,7 +141,10 @@ impl Transport for Loopback {
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         self.check_open()?;
-        let target = &self.hub.mailboxes[put.peer as usize];
+        let Some(target) = self.hub.mailboxes.get(put.peer as usize) else {
+            let what = format!("rank {} of {}", put.peer, self.place.size);
+            return Err(Error::argument("put", what, "name a rank that there is"));
+        };
         let mut parcels = lock(&target.parcels);
         if parcels.len() >= MAILBOX {
             return Ok(Posted::Busy);
