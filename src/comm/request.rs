@@ -81,8 +81,10 @@ impl<T: Pod> Prepared<T> {
         Prepared { window, held }
     }
 
-    /// Starts the call; it ends when the [`Running`] is waited for.
+    /// Starts the call, once an earlier start that was dropped is done; it ends when the [`Running`] is
+    /// waited for.
     pub fn start(&mut self) -> Result<Running<'_, T>> {
+        self.held.wait()?;
         self.held.start()?;
         Ok(Running { prepared: self })
     }
