@@ -132,6 +132,62 @@ fn prepared_calls_are_started_many_times() {
     }
 }
 
+#[test]
+fn a_start_that_was_dropped_is_waited_for_by_the_next() {
+    on_threads(Communicator::loopback(4, 2).unwrap(), |comm| {
+        let window = comm.window::<u8>(60_000).unwrap();
+        let mut prepared = comm.prepare_broadcast(window, Broadcast::from(1).blocks(9)).unwrap();
+        (0..20).for_each(|_| drop(prepared.start().unwrap()));
+        prepared.run().unwrap();
+    });
+}
+
+#[test]
+fn a_window_of_other_ranks_is_refused() {
+    let comms = Communicator::loopback(2, 0).unwrap();
+    let window = comms[0].window::<u8>(60_000).unwrap();
+    let error = comms[1].start_broadcast(window, 0).err().unwrap().to_string();
+    assert!(error.contains("a window of another communicator's ranks"), "{error}");
+}
+
+#[test]
+fn a_credit_that_is_refused_is_given_later() {
+    for seed in 0..8 {
+        let faults = Faults { refuse: 128, ..Faults::default() };
+        on_threads(faulty(2, seed, faults), |comm| {
+            (0..50).for_each(|i| comm.broadcast(&mut [i], 0).unwrap());
+        });
+    }
+}
+
+/// One rank starts so many calls that what it sends ahead fills all that the others hold for it, before
+/// rank 0 begins the first call, whose block it may have to forward.
+#[test]
+fn calls_that_run_ahead_do_not_hold_up_an_older_one() {
+    const AHEAD: usize = 200;
+    for early in 1..4 {
+        let started = std::sync::Barrier::new(2);
+        on_threads(Communicator::loopback(4, 6).unwrap(), |comm| {
+            let root = |call| if call == 0 { 0 } else { early };
+            let start = |call| comm.start_broadcast(comm.window::<u8>(8).unwrap(), root(call)).unwrap();
+            if comm.rank() == early {
+                let mut requests: Vec<_> = (0..AHEAD).map(start).collect();
+                for _ in 0..3000 {
+                    requests[0].test().unwrap();
+                    std::thread::yield_now();
+                }
+                started.wait();
+                requests.into_iter().for_each(|request| drop(request.wait().unwrap()));
+                return;
+            }
+            if comm.rank() == 0 {
+                started.wait();
+            }
+            (0..AHEAD).for_each(|call| drop(start(call).wait().unwrap()));
+        });
+    }
+}
+
 fn on_threads<R: Send>(comms: Vec<Communicator>, act: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
     std::thread::scope(|threads| {
         let started: Vec<_> = comms.into_iter().map(|comm| threads.spawn(|| act(comm))).collect();

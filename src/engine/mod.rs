@@ -85,6 +85,10 @@ pub struct Engine {
     patience: Patience,
     vigil: Vigil,
     held_up: bool,
+    /// How many starts there have been: the next one's turn.
+    turns: u64,
+    /// The turn of the oldest operation at the last pump.
+    eldest: Option<u64>,
     broken: Option<Error>,
 }
 
@@ -132,6 +136,8 @@ impl Engine {
             patience: Patience::new(crowded),
             vigil,
             held_up: false,
+            turns: 0,
+            eldest: None,
             broken: None,
         }
     }
@@ -164,7 +170,11 @@ impl Engine {
         let path = match task.source {
             Source::Small(memory) => Path::Slots(memory),
             Source::Registered(region) => Path::Direct(region),
-            Source::Unregistered(memory) => Path::Direct(self.io.transport.register(memory)?),
+            Source::Unregistered(memory) => {
+                let registered = self.io.transport.register(memory);
+                // The others have begun the call, or will: they must hear that it comes to nothing.
+                Path::Direct(registered.map_err(|error| self.fail(error))?)
+            }
         };
         let call = self.calls.entry(task.communicator).or_default().next(task.communicator, task.signature);
         let operation =
@@ -179,8 +189,10 @@ impl Engine {
         if !self.is_done(handle) {
             return Err(Error::argument("start", "it is still running", "wait for it first"));
         }
+        let turn = self.turns;
+        self.turns += 1;
         let Some(call) = self.stir(handle, |operation| {
-            operation.start();
+            operation.start(turn);
             operation.call()
         }) else {
             return Ok(());
@@ -282,7 +294,8 @@ impl Engine {
             if self.progress()? {
                 self.patience.rewarded();
                 self.vigil.rest();
-            } else if self.patience.is_over() {
+            } else if !self.is_done(handle) && self.patience.is_over() {
+                // A put that is taken at a second try may be the last of all, without an event.
                 self.sleep(handle)?;
             }
         }
@@ -313,15 +326,32 @@ impl Engine {
         Ok(happened)
     }
 
+    /// Pumps what is stirred. The last slot at each neighbour is the oldest operation's, so that those which
+    /// run ahead of it never hold it up; when it is done, the next one may go further.
     fn pump(&mut self) -> Result<()> {
         self.held_up = false;
-        for entry in self.operations.iter_mut().flatten().filter(|entry| entry.stirred) {
-            entry.stirred = entry.operation.pump(&mut self.io)? == Pumped::HeldUp;
-            self.held_up |= entry.stirred;
+        loop {
+            let oldest = self.oldest();
+            if std::mem::replace(&mut self.eldest, oldest) != oldest {
+                self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
+            }
+            for entry in self.operations.iter_mut().flatten().filter(|entry| entry.stirred) {
+                self.io.slots.spare(usize::from(entry.operation.turn() != oldest));
+                entry.stirred = entry.operation.pump(&mut self.io)? == Pumped::HeldUp;
+                self.held_up |= entry.stirred;
+            }
+            if self.oldest() == oldest {
+                break;
+            }
         }
-        self.io.slots.pay(&mut *self.io.transport, &mut self.io.tokens)?;
+        self.held_up |= !self.io.slots.pay(&mut *self.io.transport, &mut self.io.tokens)?;
         self.sweep();
         Ok(())
+    }
+
+    /// The turn of the operation under way that was started first.
+    fn oldest(&self) -> Option<u64> {
+        self.operations.iter().flatten().filter_map(|entry| entry.operation.turn()).min()
     }
 
     /// Lets go of what is done and forgotten.
@@ -432,6 +462,8 @@ impl Engine {
         if kept < KEPT {
             waiting.kept = Kept::Copied(self.io.slots.payload(landed));
             self.io.slots.release(landed);
+        } else {
+            self.io.slots.hold(landed);
         }
         self.waiting.push(waiting);
     }

@@ -71,6 +71,7 @@ pub struct Operation {
     /// Which start this is, from 0; `None` before the first.
     started: Option<u32>,
     active: bool,
+    turn: u64,
     /// Neighbours that put to this rank, and how many of them have been told that it is ready.
     sources: Vec<usize>,
     told: usize,
@@ -116,6 +117,7 @@ impl Operation {
             pace,
             started: None,
             active: false,
+            turn: 0,
             told: 0,
             sources,
             targets: targets.into_iter().map(target).collect(),
@@ -132,14 +134,20 @@ impl Operation {
         Waiting { call: self.call, rounds: self.run.plan().rounds(), awaits: self.run.awaits() }
     }
 
-    /// Starts it, for the first time or again.
-    pub fn start(&mut self) {
+    /// Starts it, for the first time or again; `turn` counts this rank's starts, whose order all ranks share.
+    pub fn start(&mut self, turn: u64) {
         if self.started.is_some() {
             self.run.restart();
         }
         self.started = Some(self.started.map_or(0, |iteration| iteration + 1));
         self.active = true;
+        self.turn = turn;
         self.told = 0;
+    }
+
+    /// The turn of the start that is under way.
+    pub fn turn(&self) -> Option<u64> {
+        self.active.then_some(self.turn)
     }
 
     /// How often it was started.
@@ -170,7 +178,7 @@ impl Operation {
         if let Kind::Ready { target: key, operation } = header.kind {
             target.at = Some((key, operation));
         }
-        target.ready = target.ready.max(header.iteration + 1);
+        target.ready = target.ready.max(header.iteration.saturating_add(1));
     }
 
     /// Whether a message with data is for the iteration that is under way.

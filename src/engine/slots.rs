@@ -37,6 +37,8 @@ pub struct Slots {
     neighbours: Vec<Neighbour>,
     inbox: Region,
     outbox: Region,
+    /// Slots at each neighbour that are not for the operation that is being pumped.
+    spare: usize,
 }
 
 struct Neighbour {
@@ -46,6 +48,8 @@ struct Neighbour {
     inbox_there: RemoteKey,
     /// Slots there that we may put into, a bit each.
     free: u8,
+    /// Slots here whose message waits in them for its call.
+    held: u8,
     /// Slots here that are to be given back.
     owed: u8,
 }
@@ -59,12 +63,14 @@ impl Slots {
             index_there: 0,
             inbox_there: RemoteKey::default(),
             free: u8::MAX,
+            held: 0,
             owed: 0,
         };
         Ok(Slots {
             neighbours: neighbours.iter().map(neighbour).collect(),
             inbox: region()?,
             outbox: region()?,
+            spare: 0,
         })
     }
 
@@ -95,9 +101,14 @@ impl Slots {
         self.neighbours.iter().map(|neighbour| neighbour.rank)
     }
 
+    /// Keeps so many slots at each neighbour from what is sent next.
+    pub fn spare(&mut self, slots: usize) {
+        self.spare = slots;
+    }
+
     /// Whether a neighbour has a slot for us.
     pub fn may_send(&self, neighbour: usize) -> bool {
-        self.neighbours[neighbour].free != 0
+        self.neighbours[neighbour].free.count_ones() as usize > self.spare
     }
 
     /// Puts a message into a neighbour's slot; false where there is no slot, or the transport is busy.
@@ -110,11 +121,11 @@ impl Slots {
         payload: Option<(&Memory, Range<usize>)>,
         round: u32,
     ) -> Result<bool> {
-        let neighbour = &self.neighbours[to];
-        let slot = neighbour.free.trailing_zeros() as usize;
-        if slot == SLOTS {
+        if !self.may_send(to) {
             return Ok(false);
         }
+        let neighbour = &self.neighbours[to];
+        let slot = neighbour.free.trailing_zeros() as usize;
         let offset = place(to, slot);
         let len = HEADER + payload.as_ref().map_or(0, |(_, range)| range.len());
         self.outbox.memory.write(offset, &header.encode());
@@ -170,9 +181,16 @@ impl Slots {
         usize::from(neighbour) < self.neighbours.len()
     }
 
+    /// A message stays in its slot for now.
+    pub fn hold(&mut self, landed: Landed) {
+        self.neighbours[landed.neighbour].held |= 1 << landed.slot;
+    }
+
     /// A message has been taken: its slot can go back.
     pub fn release(&mut self, landed: Landed) {
-        self.neighbours[landed.neighbour].owed |= 1 << landed.slot;
+        let neighbour = &mut self.neighbours[landed.neighbour];
+        neighbour.held &= !(1 << landed.slot);
+        neighbour.owed |= 1 << landed.slot;
     }
 
     /// A neighbour has given slots back.
@@ -180,11 +198,14 @@ impl Slots {
         self.neighbours[usize::from(neighbour)].free |= slots;
     }
 
-    /// Gives slots back to those to whom three quarters of theirs are owed: a notice wakes its receiver, so
-    /// there is one for several slots, while the neighbour still has some.
-    pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<()> {
+    /// Gives slots back to those who lack three quarters of theirs: a notice wakes its receiver, so
+    /// there is one for several slots, while the neighbour still has some. False where the transport
+    /// was busy: pay again, as no event may come that would tell.
+    pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<bool> {
+        let mut paid = true;
         for neighbour in &mut self.neighbours {
-            if (neighbour.owed.count_ones() as usize) < SLOTS * 3 / 4 {
+            let lacking = (neighbour.owed | neighbour.held).count_ones() as usize;
+            if neighbour.owed == 0 || lacking < SLOTS * 3 / 4 {
                 continue;
             }
             let put = Put {
@@ -198,11 +219,12 @@ impl Slots {
                 acknowledged: false,
                 token: 0,
             };
-            if tokens.put(transport, Use::Slot, put)? != Posted::Busy {
-                neighbour.owed = 0;
+            match tokens.put(transport, Use::Slot, put)? {
+                Posted::Busy => paid = false,
+                Posted::Done | Posted::Pending => neighbour.owed = 0,
             }
         }
-        Ok(())
+        Ok(paid)
     }
 }
 
