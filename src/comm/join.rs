@@ -34,7 +34,7 @@ pub struct About {
     pub boot: String,
     /// Distinct nodes.
     pub nodes: u32,
-    /// More ranks on this machine than cores, so that a rank that waits sleeps at once.
+    /// More ranks on this machine than cores, so that a rank that waits soon gives up its core.
     pub crowded: bool,
 }
 

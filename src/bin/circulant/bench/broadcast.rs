@@ -48,7 +48,7 @@ pub struct Arguments {
     tense: Tense,
 
     /// Aim at this many seconds a size (5 to 10000 iterations)
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = duration)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = super::duration)]
     seconds: f64,
 
     /// After the timed loop, verify every byte on every rank, with new data in each iteration
@@ -58,11 +58,6 @@ pub struct Arguments {
     /// How to print
     #[arg(long, value_enum, default_value_t = Format::Osu)]
     format: Format,
-}
-
-fn duration(text: &str) -> std::result::Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-    seconds.ok_or_else(|| format!("'{text}' is no number of seconds; write one from 0 on, as in 0.5"))
 }
 
 /// How the broadcast is called.

@@ -71,6 +71,12 @@ impl World {
     }
 }
 
+/// A number of seconds, as users write it.
+fn duration(text: &str) -> std::result::Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| format!("'{text}' is no number of seconds; write one from 0 on, as in 0.5"))
+}
+
 /// The arguments but for those that say how many ranks to start.
 fn without_ranks(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut value_follows = false;

@@ -59,7 +59,7 @@ pub fn head(format: Format, what: &str, comm: &Communicator) -> io::Result<()> {
                 about.nodes,
                 comm.transport(),
                 about.boot,
-                if about.crowded { "; more ranks than cores, so waiting ranks sleep" } else { "" }
+                if about.crowded { "; more ranks than cores, so waiting ranks give up theirs" } else { "" }
             )?;
             writeln!(out, "# a put costs {:.1} us, a byte {:.3} ns", costs.latency * 1e6, costs.byte * 1e9)?;
             writeln!(

@@ -45,7 +45,7 @@ pub struct Arguments {
     factor: u32,
 
     /// Aim at this many seconds a size
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 1.0)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::duration)]
     seconds: f64,
 
     /// Measure raw TCP in turns with the puts, and print the ratios
@@ -132,7 +132,7 @@ impl Arguments {
 fn two_ranks(meeting: &Meeting) -> Result<()> {
     match meeting.place().size {
         2 => Ok(()),
-        p => Err(Error::argument("bench put", format!("{p} ranks"), "it takes two: start it with -n 2")),
+        p => Err(Error::argument("bench put", format!("{p} in place of 2 ranks"), "start it with -n 2")),
     }
 }
 
