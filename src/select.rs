@@ -41,7 +41,7 @@ pub const BLOCK_SHARE: f64 = 0.06;
 
 /// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
 /// about as much.
-const SMALLEST: u64 = 6144;
+const SMALLEST: u64 = 7168;
 
 /// How a broadcast is cut.
 ///
