@@ -48,7 +48,7 @@ impl Patience {
     /// Nothing has happened: whether to sleep now (else poll again).
     pub fn is_over(&mut self) -> bool {
         match self {
-            Patience::Crowded { offers, offered } if offered < offers => {
+            Patience::Crowded { offers, offered } if *offered < *offers => {
                 *offered += 1;
                 std::thread::yield_now();
                 false
