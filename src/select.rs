@@ -41,7 +41,7 @@ pub const BLOCK_SHARE: f64 = 0.06;
 
 /// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
 /// about as much.
-const SMALLEST: u64 = 6144;
+const SMALLEST: u64 = 7168;
 
 /// How a broadcast is cut.
 ///
@@ -69,7 +69,7 @@ fn broadcast_blocks(bytes: u64, p: u32, costs: &Costs, max_put: u64) -> u32 {
 /// How far a run goes ahead: one put on the link and one behind it, and as many more as fit into the
 /// time of a put's latency.
 ///
-/// Measured on the emulated cluster: where a block takes the link longer than a round trip, every put
+/// Measured on the emulated cluster (manual, "Number of blocks"): where a block takes the link longer than a round trip, every put
 /// beyond the second and every round beyond the next only disturbs the order of the others'.
 pub fn pace(partition: &Partition, costs: &Costs) -> Pace {
     let block = partition.range(0).end as f64 * costs.byte;

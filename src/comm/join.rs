@@ -52,7 +52,8 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     let limits = Limits { tell: settings.stall, end: settings.timeout };
     let engine =
         if place.size == 1 { alone(place, limits)? } else { among_others(&mut meeting, settings, limits)? };
-    let about = About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.is_crowded() };
+    let about =
+        About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.ranks_per_core() > 1.0 };
     let task = |engine: &Engine| barrier_task(engine.place(), Collective::Finalize);
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let mut comm = Communicator::new(World::new(engine, Some(farewell)), place);
@@ -64,7 +65,7 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
 fn alone(place: Place, limits: Limits) -> Result<Engine> {
     let mut transport = Loopback::world(1, 0)?.remove(0);
     let slots = Slots::new(&mut transport, &neighbours(place))?;
-    Ok(Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), false))
+    Ok(Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0))
 }
 
 fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> Result<Engine> {
@@ -84,7 +85,7 @@ fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> R
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
-    Ok(Engine::new(Box::new(fabric), slots, vigil, meeting.is_crowded()))
+    Ok(Engine::new(Box::new(fabric), slots, vigil, meeting.ranks_per_core()))
 }
 
 /// The ranks at a skip's distance after this one.

@@ -79,11 +79,11 @@ impl Meeting {
             .all(|other| (&other.machine, &other.network) == (&first.machine, &first.network))
     }
 
-    /// Whether more ranks than cores are on this rank's machine.
-    pub fn is_crowded(&self) -> bool {
+    /// The ranks on this rank's machine, over its cores.
+    pub fn ranks_per_core(&self) -> f64 {
         let here = &self.everybody[self.place().rank as usize].machine;
         let crowd = self.everybody.iter().filter(|other| other.machine == *here).count();
-        crowd > std::thread::available_parallelism().map_or(1, usize::from)
+        crowd as f64 / std::thread::available_parallelism().map_or(1, usize::from) as f64
     }
 
     /// A number that all ranks of this job, and of no other, have.

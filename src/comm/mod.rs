@@ -144,7 +144,7 @@ impl Communicator {
         }
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
-        let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), true);
+        let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
         let engines = transports.into_iter().zip(slots).map(engine);
         let communicator =
             |(rank, engine)| Communicator::new(World::new(engine, None), Place { rank, size: p });

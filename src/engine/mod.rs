@@ -124,8 +124,8 @@ struct Waiting {
 
 impl Engine {
     /// An engine over a transport whose peers are connected, with slots that are connected too.
-    /// `crowded`: more ranks than cores.
-    pub fn new(transport: Box<dyn Transport>, slots: Slots, vigil: Vigil, crowded: bool) -> Self {
+    /// `ranks_per_core`: of this machine.
+    pub fn new(transport: Box<dyn Transport>, slots: Slots, vigil: Vigil, ranks_per_core: f64) -> Self {
         let tokens = Tokens::new(transport.limits().in_flight);
         Engine {
             io: Io { transport, slots, tokens },
@@ -133,7 +133,7 @@ impl Engine {
             calls: HashMap::new(),
             waiting: Vec::new(),
             events: Vec::new(),
-            patience: Patience::new(crowded),
+            patience: Patience::new(ranks_per_core),
             vigil,
             held_up: false,
             turns: 0,
@@ -291,11 +291,13 @@ impl Engine {
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<()> {
         while !self.is_done(handle) {
-            if self.progress()? {
+            let happened = self.progress()?;
+            if happened {
                 self.patience.rewarded();
                 self.vigil.rest();
-            } else if !self.is_done(handle) && self.patience.is_over() {
-                // A put that is taken at a second try may be the last of all, without an event.
+            }
+            let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll());
+            if may_sleep && self.patience.is_over() {
                 self.sleep(handle)?;
             }
         }

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::plan::{Blocks, Plan};
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, Transport};
+use crate::transport::{Posted, Put, Region, RemoteKey, Report, Transport};
 
 /// What operations send through.
 pub struct Io {
@@ -329,7 +329,7 @@ impl Operation {
             to: key,
             to_offset: range.start as u64,
             notice: Notice::Block { operation, round: order.round }.encode(),
-            acknowledged: order.unpaced,
+            report: if order.unpaced { Report::Landed } else { Report::Sent },
             token: 0,
         };
         let posted = io.tokens.put(&mut *io.transport, Use::Block(self.number.into()), put)?;

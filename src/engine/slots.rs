@@ -14,7 +14,7 @@ use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, Transport};
+use crate::transport::{Posted, Put, Region, RemoteKey, Report, Transport};
 
 /// Slots that a rank has for each neighbour, each way.
 pub const SLOTS: usize = 8;
@@ -140,7 +140,7 @@ impl Slots {
             to: neighbour.inbox_there,
             to_offset: place(neighbour.index_there.into(), slot) as u64,
             notice: Notice::Slot { neighbour: neighbour.index_there, slot: slot as u8, round }.encode(),
-            acknowledged: false,
+            report: Report::Never,
             token: 0,
         };
         let posted = tokens.put(transport, Use::Slot, put)?;
@@ -216,7 +216,7 @@ impl Slots {
                 to: neighbour.inbox_there,
                 to_offset: 0,
                 notice: Notice::Credit { neighbour: neighbour.index_there, slots: neighbour.owed }.encode(),
-                acknowledged: false,
+                report: Report::Never,
                 token: 0,
             };
             match tokens.put(transport, Use::Slot, put)? {

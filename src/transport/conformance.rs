@@ -13,7 +13,7 @@ use crate::boot::Exchange;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Token, Transport};
+use crate::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Token, Transport};
 
 /// After so long something hangs.
 const HANG: Duration = Duration::from_secs(120);
@@ -162,7 +162,17 @@ impl Seat<'_> {
     fn put(&mut self, peer: Rank, from: &Region, bytes: Bytes, to: RemoteKey, notice: Notice) -> Posted {
         let token = self.until("a free token", |seat| seat.free.pop());
         let Bytes { offset, len, to_offset } = bytes;
-        let put = Put { peer, from, offset, len, to, to_offset, notice, acknowledged: token % 2 == 1, token };
+        let put = Put {
+            peer,
+            from,
+            offset,
+            len,
+            to,
+            to_offset,
+            notice,
+            report: if token % 2 == 1 { Report::Landed } else { Report::Sent },
+            token,
+        };
         let posted = self.until("a put to be taken", |seat| match seat.transport.put(&put) {
             Ok(Posted::Busy) => None,
             Ok(posted) => Some(posted),
@@ -417,7 +427,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
         to: region.remote,
         to_offset: 0,
         notice: 0,
-        acknowledged: true,
+        report: Report::Landed,
         token: 0,
     };
     assert!(seat.transport.put(&put).is_err());

@@ -71,11 +71,22 @@ pub struct Put<'a> {
     pub to_offset: u64,
     /// What the peer is told when the bytes are there.
     pub notice: Notice,
-    /// Asks that [`Event::Sent`] come no sooner than the bytes have landed, where the transport can know:
-    /// so the sender learns how fast its puts go.
-    pub acknowledged: bool,
+    /// When the sender wants to hear of it.
+    pub report: Report,
     /// What [`Event::Sent`] will say; at most [`Limits::in_flight`] tokens, `0..in_flight`, may be out at once.
     pub token: Token,
+}
+
+/// When a sender wants to hear of a put. A transport that cannot tell may report sooner, or all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Report {
+    /// When the source may be reused.
+    Sent,
+    /// When the bytes have landed: so the sender learns how fast its puts go.
+    Landed,
+    /// Never: it leaves the source alone until it learns from its peer that the bytes have landed. Each
+    /// report saved is an event less to wake up for.
+    Never,
 }
 
 /// What became of a put that was handed over.

@@ -3,7 +3,7 @@
 //! A put's context, which libfabric hands back, is one of a fixed row of cells, so that nothing is
 //! allocated and the cell's place is the answer. Providers that demand it (FI_CONTEXT) write into the
 //! cell while the put is under way. Behind the tokens' cells lies one for each peer: what is injected
-//! has no token, but if it fails, its cell still names the peer.
+//! or not reported has no token, but if it fails, its cell still names the peer.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -32,6 +32,8 @@ pub(super) struct Flight {
     cells: Box<[UnsafeCell<fi_context2>]>,
     /// By token: the peer and the source of a put under way.
     pending: Box<[Option<(Rank, Kept)>]>,
+    /// Sources of puts that nobody reports, each once: kept until the end.
+    standing: Vec<Kept>,
 }
 
 // SAFETY: - the cells are the provider's scratch space; Rust code never looks into them
@@ -44,6 +46,7 @@ impl Flight {
         Flight {
             cells: std::iter::repeat_with(empty).take(tokens + peers as usize).collect(),
             pending: std::iter::repeat_with(|| None).take(tokens).collect(),
+            standing: Vec::new(),
         }
     }
 
@@ -65,6 +68,13 @@ impl Flight {
         self.pending[token as usize] = Some((peer, source.clone()));
     }
 
+    /// Notes that a put was handed over that nobody reports: its source is kept until the end.
+    pub fn stand(&mut self, source: &Kept) {
+        if !self.standing.iter().any(|kept| Arc::ptr_eq(kept, source)) {
+            self.standing.push(source.clone());
+        }
+    }
+
     /// What the put with this context was; its source is let go, and its token is free.
     ///
     /// Dropping the last hold on a source closes its registration, so the domain must not be entered.
@@ -84,6 +94,7 @@ impl Flight {
     /// Lets go of all sources: the endpoint is closed, and nothing is sent any more.
     pub fn abandon(&mut self) {
         self.pending.fill_with(|| None);
+        self.standing.clear();
     }
 }
 

@@ -27,7 +27,7 @@ use circulant_libfabric_sys as sys;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Limits, Posted, Put, Region, Transport};
+use crate::transport::{Event, Limits, Posted, Put, Region, Report, Transport};
 use domain::Domain;
 use endpoint::{BATCH, Batch, Endpoint, Write};
 use flight::Flight;
@@ -41,6 +41,8 @@ pub struct Fabric {
     place: Place,
     name: String,
     limits: Limits,
+    /// Puts without a report may share a context: the provider does not write into it.
+    may_be_silent: bool,
     /// By rank, what libfabric calls the peer; empty until [`connect`](Fabric::connect).
     peers: Vec<sys::fi_addr_t>,
     /// What endpoints leave behind when their process is killed.
@@ -67,6 +69,7 @@ impl Fabric {
             place,
             name: format!("{} (libfabric {})", choice.provider(), version()?),
             limits,
+            may_be_silent: info.root().mode & (sys::FI_CONTEXT | sys::FI_CONTEXT2) == 0,
             peers: Vec::new(),
             files: Vec::new(),
             waiter,
@@ -200,11 +203,12 @@ impl Transport for Fabric {
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         let endpoint = self.opened("put")?;
         let inject = put.len <= self.limits.inject;
+        let silent = inject || (put.report == Report::Never && self.may_be_silent);
         let (Some(&peer), true) = (self.peers.get(put.peer as usize), self.fits(put)) else {
             return Err(self.misuse(put));
         };
         let context =
-            if inject { Some(self.flight.injected(put.peer)) } else { self.flight.tracked(put.token) };
+            if silent { Some(self.flight.injected(put.peer)) } else { self.flight.tracked(put.token) };
         let Some(context) = context else {
             return Err(self.misuse(put));
         };
@@ -217,17 +221,23 @@ impl Transport for Fabric {
             key: put.to.key,
             context,
             notice: put.notice,
-            flags: match (inject, put.acknowledged) {
-                (true, _) => sys::FI_INJECT,
-                (false, false) => sys::FI_COMPLETION,
-                (false, true) => sys::FI_COMPLETION | sys::FI_DELIVERY_COMPLETE,
+            flags: match put.report {
+                _ if inject => sys::FI_INJECT,
+                _ if silent => 0,
+                Report::Landed => sys::FI_COMPLETION | sys::FI_DELIVERY_COMPLETE,
+                Report::Sent | Report::Never => sys::FI_COMPLETION,
             },
         };
         // SAFETY: - `fits` has checked the bytes; `register` gave the region and its descriptor
         //         - `flight` keeps the registration until the put is sent, and its cells are closed after the endpoint
         let code = unsafe { endpoint.write(&self.domain.enter(), &write) };
         match code as i32 {
-            0 if inject => Ok(Posted::Done),
+            0 if silent => {
+                if !inject {
+                    self.flight.stand(&put.from.registration);
+                }
+                Ok(Posted::Done)
+            }
             0 => {
                 self.flight.depart(put.token, put.peer, &put.from.registration);
                 Ok(Posted::Pending)
@@ -329,7 +339,7 @@ mod tests {
             to: from.remote,
             to_offset: 0,
             notice: 0,
-            acknowledged: false,
+            report: Report::Sent,
             token,
         }
     }

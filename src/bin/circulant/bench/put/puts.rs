@@ -9,7 +9,7 @@ use circulant::error::Result;
 use circulant::rank::Rank;
 use circulant::transport::fabric::{Choice, Fabric};
 use circulant::transport::memory::Memory;
-use circulant::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Token, Transport};
+use circulant::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Token, Transport};
 use serde::{Deserialize, Serialize};
 
 use super::Ends;
@@ -103,7 +103,7 @@ impl Puts {
             to: self.target,
             to_offset: 0,
             notice,
-            acknowledged: false,
+            report: Report::Sent,
             token,
         };
         loop {
