@@ -94,18 +94,29 @@ fn followers(place: Place) -> Vec<Rank> {
     (0..skips.rounds()).map(|k| place.after(skips.skip(k))).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Bytes of the long ping-pong: enough to show the bandwidth.
+/// Bytes of the long ping-pong, at first: on a slow link enough to show the bandwidth.
 const PROBE: usize = 1 << 16;
+/// On a fast one it grows to this, until it takes clearly longer than a short one.
+const LONGEST_PROBE: usize = 1 << 22;
 
 /// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word.
 fn measure(comm: &Communicator) -> Result<Costs> {
     if comm.size() == 1 {
         return Ok(Costs::default());
     }
-    let window = comm.window::<u8>(PROBE)?;
-    let (short, long) = (one_way(comm, &window, 1)?, one_way(comm, &window, PROBE)?);
-    let block = short * select::BLOCK_SHARE;
-    let mut costs = [short, (long - short) / (PROBE - 1) as f64, block];
+    let window = comm.window::<u8>(LONGEST_PROBE)?;
+    let short = one_way(comm, &window, 1, 20)?;
+    let mut bytes = PROBE;
+    let byte = loop {
+        let long = one_way(comm, &window, bytes, 5)?;
+        let mut verdict = [long - short, f64::from(u8::from(long > 5.0 * short))];
+        comm.broadcast(&mut verdict, 0)?;
+        if verdict[1] != 0.0 || bytes == LONGEST_PROBE {
+            break verdict[0] / bytes as f64;
+        }
+        bytes = (bytes * 8).min(LONGEST_PROBE);
+    };
+    let mut costs = [short, byte, short * select::BLOCK_SHARE];
     comm.broadcast(&mut costs, 0)?;
     // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.
     Ok(Costs {
@@ -115,11 +126,11 @@ fn measure(comm: &Communicator) -> Result<Costs> {
     })
 }
 
-/// Half the least time of a few ping-pongs, in seconds. Others only add to it; the first, which makes
+/// Half the least time of some ping-pongs, in seconds. Others only add to it; the first, which makes
 /// connections, does not count.
-fn one_way(comm: &Communicator, window: &Window<u8>, bytes: usize) -> Result<f64> {
+fn one_way(comm: &Communicator, window: &Window<u8>, bytes: usize, times: u32) -> Result<f64> {
     let mut least = f64::INFINITY;
-    for round in 0..5 {
+    for round in 0..=times {
         let start = Instant::now();
         comm.probe(window, bytes)?;
         if round > 0 {
