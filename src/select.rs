@@ -37,7 +37,7 @@ const LAST: u8 = 8;
 /// A further block's cost as a share of a put's latency: small, as most of the latency passes while
 /// other blocks are on the link. Measured on the emulated cluster with 8, 16 and 36 ranks, where larger
 /// blocks than this gives wait for each other (manual, "Number of blocks").
-pub const BLOCK_SHARE: f64 = 0.06;
+pub const BLOCK_SHARE: f64 = 0.2;
 
 /// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
 /// about as much.
