@@ -39,6 +39,10 @@ const LAST: u8 = 8;
 /// blocks than this gives wait for each other (manual, "Number of blocks").
 pub const BLOCK_SHARE: f64 = 0.2;
 
+/// As long as a further block costs less than this share of its time on the link, blocks are made smaller
+/// than the model asks for: it knows nothing of blocks that meet at a receiver and wait for each other.
+const CHEAP: f64 = 0.01;
+
 /// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
 /// about as much.
 const SMALLEST: u64 = 7168;
@@ -59,7 +63,9 @@ fn broadcast_blocks(bytes: u64, p: u32, costs: &Costs, max_put: u64) -> u32 {
         _ if bytes <= SMALL => 1.0,
         0 | 1 => 1.0,
         _ => {
-            (f64::from(q - 1) * bytes as f64 * costs.byte / costs.block).sqrt().min((bytes / SMALLEST) as f64)
+            let on_the_link = bytes as f64 * costs.byte;
+            let by_the_model = (f64::from(q - 1) * on_the_link / costs.block).sqrt();
+            by_the_model.max(on_the_link * CHEAP / costs.block).min((bytes / SMALLEST) as f64)
         }
     };
     let blocks = (best.round() as u64).max(fewest).min(MAX_BLOCKS.into()) as u32;
@@ -69,8 +75,8 @@ fn broadcast_blocks(bytes: u64, p: u32, costs: &Costs, max_put: u64) -> u32 {
 /// How far a run goes ahead: one put on the link and one behind it, and as many more as fit into the
 /// time of a put's latency.
 ///
-/// Measured on the emulated cluster (manual, "Number of blocks"): where a block takes the link longer than a round trip, every put
-/// beyond the second and every round beyond the next only disturbs the order of the others'.
+/// Measured on the emulated cluster (manual, "Number of blocks"): where a block takes the link longer than
+/// a round trip, every put beyond the second and every round beyond the next only disturbs the order of the others'.
 pub fn pace(partition: &Partition, costs: &Costs) -> Pace {
     let block = partition.range(0).end as f64 * costs.byte;
     let more = (costs.latency / block.max(1e-12)).min(f64::from(LOOKAHEAD - 1)) as u32;
@@ -108,7 +114,7 @@ mod tests {
         assert_eq!(broadcast_blocks(4096, 16, &costs, FREE), 1);
         let (one, four) =
             (broadcast_blocks(1 << 24, 16, &costs, FREE), broadcast_blocks(1 << 26, 16, &costs, FREE));
-        assert!(one > 10 && four.abs_diff(2 * one) <= 4, "{one} {four}");
+        assert!(one > 10 && four > 2 * one - 4, "{one} {four}");
     }
 
     #[test]
