@@ -89,7 +89,7 @@ fn whole_phases(blocks: u32, q: u32) -> u32 {
     1 + (blocks.max(1) - 1).next_multiple_of(q.max(1)).min(MAX_BLOCKS - 1)
 }
 
-/// Whether a message travels in slots: where all of its blocks fit, and none is large.
+/// Whether a message travels in slots: where the whole of it would fit one, however many blocks it has.
 pub fn is_small(partition: &Partition) -> bool {
     partition.bytes() <= SMALL
 }
