@@ -30,10 +30,11 @@
 //! | [`plan`] | rounds, legs, blocks; composition; proof; table | bytes (but [`plan::partition`]), time, memory |
 //! | [`schedule`] | the circulant graph's mathematics | anything but ranks |
 //! | [`engine`] | the one loop: slots, readiness, credits, progress | a concrete transport, an algorithm |
+//! | [`fold`] | element types, operators, and the loops over them | ranks, networks |
 //! | [`transport`] | the contract of puts; loopback, faulty, fabric | blocks, rounds, collectives |
 //! | [`lifeline`] | who is alive, who waits for whom | data |
 //! | [`boot`] | how ranks find each other; the launcher | the fabric |
-//! | [`rank`], [`error`] | what everybody needs | |
+//! | [`rank`], [`collective`], [`error`] | what everybody needs | |
 //!
 //! # Walls
 //!
@@ -47,9 +48,11 @@
 
 pub mod algorithm;
 pub mod boot;
+pub mod collective;
 pub mod comm;
 pub mod engine;
 pub mod error;
+pub mod fold;
 pub mod lifeline;
 pub mod plan;
 pub mod rank;

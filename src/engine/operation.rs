@@ -279,7 +279,7 @@ impl Operation {
 
     fn range(&self, blocks: Blocks) -> Range<usize> {
         match blocks {
-            Blocks::Nothing => 0..0,
+            Blocks::Nothing | Blocks::Run { .. } | Blocks::Many => 0..0,
             Blocks::One(block) => {
                 let range = self.partition.range(block);
                 range.start as usize..range.end as usize

@@ -218,8 +218,8 @@ impl Waiting {
 
 fn block(leg: Leg) -> u32 {
     match leg.blocks {
-        Blocks::Nothing => 0,
-        Blocks::One(block) => block,
+        Blocks::One(block) | Blocks::Run { first: block, .. } => block,
+        Blocks::Nothing | Blocks::Many => 0,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Plans out of plans: one read backwards, and one after another.
 
-use super::{Landing, Leg, Needs, Plan, Round};
+use super::{Landing, Leg, Needs, Plan, Round, Side};
 use crate::rank::{Place, Rank};
 
 /// A plan read backwards: who put is now put to, and what was stored is now folded.
 ///
 /// A broadcast read backwards is a reduction (Träff, Section 1: the blocks travel the same tree towards
-/// the root). A rank puts a block after everything that arrived before.
+/// the root). A rank puts a block after the last arrival that
+/// is folded into it, and all before that one.
 pub struct Reversed<P>(pub P);
 
 impl<P: Plan> Plan for Reversed<P> {
@@ -23,13 +24,26 @@ impl<P: Plan> Plan for Reversed<P> {
     }
 
     fn round(&self, i: u32) -> Round {
-        let forward = self.0.round(self.rounds() - 1 - i);
-        let needs = if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) };
+        let last = self.rounds() - 1;
+        let forward = self.0.round(last - i);
+        // What is put on first, forwards, comes last, backwards: that is what the put waits for.
+        let needs = match self.0.forwarded(last - i) {
+            Some(first) if first <= last => Needs::AllBefore(last - first + 1),
+            _ => Needs::Nothing,
+        };
         let landing = match forward.landing {
             Landing::Store => Landing::Fold,
-            Landing::Fold => Landing::Store,
+            Landing::Fold | Landing::FoldBefore => Landing::Store,
         };
         Round { put: forward.arrival, arrival: forward.put, needs, landing }
+    }
+
+    fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
+        let forward = match side {
+            Side::Put => Side::Arrival,
+            Side::Arrival => Side::Put,
+        };
+        self.0.many(self.rounds() - 1 - i, forward, each)
     }
 
     fn sources(&self) -> Vec<Rank> {
@@ -68,6 +82,13 @@ impl<A: Plan, B: Plan> Plan for Then<A, B> {
             Needs::AllBefore(j) => Needs::AllBefore(first + j),
         };
         Round { needs, ..round }
+    }
+
+    fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
+        match i.checked_sub(self.0.rounds()) {
+            None => self.0.many(i, side, each),
+            Some(later) => self.1.many(later, side, each),
+        }
     }
 
     fn sources(&self) -> Vec<Rank> {

@@ -96,10 +96,10 @@ pub fn check<P: Plan>(
             let mine = &held[rank as usize][block as usize];
             let theirs = &held[peer as usize][block as usize];
             let now = match round.landing {
-                Landing::Fold if mine.overlaps(theirs) => {
+                Landing::Fold | Landing::FoldBefore if mine.overlaps(theirs) => {
                     return Err(breach(format!("folds a contribution to block {block} twice")));
                 }
-                Landing::Fold => mine.union(theirs),
+                Landing::Fold | Landing::FoldBefore => mine.union(theirs),
                 Landing::Store if mine == theirs => {
                     return Err(breach(format!("is put block {block} that it has already")));
                 }

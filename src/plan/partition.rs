@@ -1,4 +1,4 @@
-//! How bytes are cut into blocks: the only place where a block becomes a range of bytes.
+//! How a vector is cut into blocks.
 //!
 //! All blocks have one size but the last, which takes what remains and may be shorter. That is worth
 //! having: in a circulant broadcast the root puts the last block `q = ⌈log₂ p⌉` times and every other
@@ -6,34 +6,44 @@
 
 use std::ops::Range;
 
-/// `bytes` cut into `blocks` blocks of `size` bytes each, the last one taking the rest.
+/// A vector cut into `blocks` blocks of one size, the last one taking the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partition {
-    bytes: u64,
+    elements: u64,
     blocks: u32,
     size: u64,
+    unit: u64,
 }
 
 impl Partition {
-    /// Blocks as equal as whole bytes allow: of `⌈bytes / blocks⌉` bytes, but for those at the end.
-    /// Blocks beyond the last byte are empty. No blocks are taken for one.
-    pub fn even(bytes: u64, blocks: u32) -> Partition {
+    /// Blocks as equal as whole elements allow: of `⌈elements / blocks⌉`, but for those at the end. Blocks
+    /// beyond the last element are empty. No blocks are taken for one. An element is a byte, unless
+    /// [told otherwise](Self::in_units_of).
+    pub fn even(elements: u64, blocks: u32) -> Partition {
         let blocks = blocks.max(1);
-        Partition { bytes, blocks, size: bytes.div_ceil(u64::from(blocks)) }
+        Partition { elements, blocks, size: elements.div_ceil(u64::from(blocks)), unit: 1 }
     }
 
     /// The last block shorter than the others: a share of `weight / 256` of an even one's size.
-    pub fn short_last(bytes: u64, blocks: u32, weight: u8) -> Partition {
-        let others = u64::from(blocks.max(1) - 1) * 256;
-        match others {
-            0 => Partition::even(bytes, blocks),
-            _ => Partition { bytes, blocks, size: (bytes * 256).div_ceil(others + u64::from(weight)) },
+    pub fn short_last(elements: u64, blocks: u32, weight: u8) -> Partition {
+        let even = Partition::even(elements, blocks);
+        match u128::from(even.blocks - 1) * 256 {
+            0 => even,
+            others => {
+                let size = (u128::from(elements) * 256).div_ceil(others + u128::from(weight));
+                Partition { size: size as u64, ..even }
+            }
         }
+    }
+
+    /// The same with elements of so many bytes.
+    pub fn in_units_of(self, unit: u64) -> Partition {
+        Partition { unit, ..self }
     }
 
     /// All the bytes.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.elements * self.unit
     }
 
     /// The number of blocks, at least 1.
@@ -43,9 +53,13 @@ impl Partition {
 
     /// The bytes of a block; empty beyond the end.
     pub fn range(&self, block: u32) -> Range<u64> {
-        let start = (u64::from(block) * self.size).min(self.bytes);
-        let end = if block + 1 >= self.blocks { self.bytes } else { (start + self.size).min(self.bytes) };
-        start..end
+        let start = u64::from(block).saturating_mul(self.size).min(self.elements);
+        let end = if block + 1 >= self.blocks {
+            self.elements
+        } else {
+            start.saturating_add(self.size).min(self.elements)
+        };
+        start * self.unit..end * self.unit
     }
 }
 

@@ -99,10 +99,12 @@ fn cell(direction: Direction, round: &Round, peer_is_known: bool) -> String {
     let block = match blocks {
         Blocks::Nothing => "*".to_owned(),
         Blocks::One(block) => block.to_string(),
+        Blocks::Run { first, count } => format!("{first}+{count}"),
+        Blocks::Many => "many".to_owned(),
     };
     let (fold, towards) = match direction {
         Direction::Put => ("", '>'),
-        Direction::Arrival if round.landing == Landing::Fold => ("+", '<'),
+        Direction::Arrival if round.landing != Landing::Store => ("+", '<'),
         Direction::Arrival => ("", '<'),
     };
     if peer_is_known { format!("{fold}{block}") } else { format!("{fold}{block}{towards}{peer}") }

@@ -1,0 +1,185 @@
+//! Where blocks lie in memory: in one vector, in a part for each rank, in parts for pairs of ranks.
+//!
+//! Plans number blocks (see [`Numbering`](crate::collective::Numbering)); a layout turns a number into
+//! bytes, on the side that puts and on the side where it lands. It knows no addresses.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::partition::Partition;
+use crate::rank::{Place, Rank};
+use crate::schedule::Skips;
+
+/// Where this rank has each block.
+pub trait Layout: Send {
+    /// The bytes to put it from.
+    fn source(&self, block: u32) -> Range<u64>;
+
+    /// The bytes where it lands; the same, unless what goes out and what comes in are different memories.
+    fn target(&self, block: u32) -> Range<u64> {
+        self.source(block)
+    }
+}
+
+impl Layout for Partition {
+    fn source(&self, block: u32) -> Range<u64> {
+        self.range(block)
+    }
+}
+
+/// A rank's part of a vector, in elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Part {
+    /// Where it begins.
+    pub offset: u64,
+    /// How long it is.
+    pub count: u64,
+}
+
+/// Parts of these lengths, one after another.
+pub fn adjacent(counts: impl IntoIterator<Item = u64>) -> Vec<Part> {
+    let mut offset = 0;
+    let part = |count| {
+        let part = Part { offset, count };
+        offset += count;
+        part
+    };
+    counts.into_iter().map(part).collect()
+}
+
+/// A part for each rank, each in `blocks` blocks: block `b` of part `j` is `j · blocks + b`.
+pub struct Parts {
+    /// In rank order.
+    pub parts: Arc<[Part]>,
+    /// How many blocks a part has, at least 1.
+    pub blocks: u32,
+    /// Bytes of an element: no block ends within one.
+    pub unit: u64,
+    /// The last block's size in 256ths of the others' (see [`Partition::short_last`]).
+    pub last: u8,
+}
+
+impl Layout for Parts {
+    fn source(&self, block: u32) -> Range<u64> {
+        let part = self.parts[(block / self.blocks) as usize];
+        let blocks = Partition::short_last(part.count, self.blocks, self.last).in_units_of(self.unit);
+        let (start, range) = (part.offset * self.unit, blocks.range(block % self.blocks));
+        start + range.start..start + range.end
+    }
+}
+
+/// A part for each pair of ranks: this rank's go out of one memory, and the others' come into another.
+pub struct Pairs {
+    /// Whose layout it is.
+    pub place: Place,
+    /// What goes to each rank, in the memory that is put from.
+    pub sent: Vec<Part>,
+    /// What comes from each rank, in the memory that is put into.
+    pub received: Vec<Part>,
+    /// Bytes of an element.
+    pub unit: u64,
+}
+
+impl Pairs {
+    fn bytes(&self, part: Part) -> Range<u64> {
+        part.offset * self.unit..(part.offset + part.count) * self.unit
+    }
+}
+
+impl Layout for Pairs {
+    fn source(&self, block: u32) -> Range<u64> {
+        self.bytes(self.sent[(block % self.place.size) as usize])
+    }
+
+    fn target(&self, block: u32) -> Range<u64> {
+        self.bytes(self.received[(block / self.place.size) as usize])
+    }
+}
+
+/// Parts for pairs of ranks that are handed on from rank to rank, one skip after another: a place of
+/// its own for each distance that a block has to go and each hop of its way, so that nothing lands on
+/// what is still to be put. `p (q + 1)` places of `bytes` bytes.
+pub struct Relay {
+    place: Place,
+    skips: Skips,
+    bytes: u64,
+}
+
+impl Relay {
+    /// Of `place.rank`; all blocks have the same size.
+    pub fn new(place: Place, bytes: u64) -> Self {
+        Relay { place, skips: Skips::new(place.size), bytes }
+    }
+
+    /// The bytes that it takes.
+    pub fn len(&self) -> u64 {
+        u64::from(self.place.size) * u64::from(self.skips.rounds() + 1) * self.bytes
+    }
+
+    /// Where the block for `to` lies at the beginning.
+    pub fn start(&self, to: Rank) -> Range<u64> {
+        self.at(Place { rank: to, ..self.place }.before(self.place.rank), 0)
+    }
+
+    /// Where the block of `from` lies at the end.
+    pub fn end(&self, from: Rank) -> Range<u64> {
+        let distance = self.place.before(from);
+        self.at(distance, hops(&self.skips, distance))
+    }
+
+    fn at(&self, distance: u32, hop: u32) -> Range<u64> {
+        let place = u64::from(distance) * u64::from(self.skips.rounds() + 1) + u64::from(hop);
+        place * self.bytes..(place + 1) * self.bytes
+    }
+}
+
+impl Layout for Relay {
+    fn source(&self, block: u32) -> Range<u64> {
+        let (from, to) = (block / self.place.size, block % self.place.size);
+        let distance = Place { rank: to, ..self.place }.before(from);
+        self.at(distance, hops(&self.skips, self.place.before(from)))
+    }
+}
+
+/// How many skips, each a different one, a distance is the sum of (Träff's digits: the largest first).
+pub fn hops(skips: &Skips, distance: u32) -> u32 {
+    let (mut rest, mut hops) = (distance, 0);
+    for k in (0..skips.rounds()).rev() {
+        if rest >= skips.skip(k) {
+            rest -= skips.skip(k);
+            hops += 1;
+        }
+    }
+    hops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_cut_each_by_itself_and_never_within_an_element() {
+        let parts = adjacent([5, 0, 7]);
+        assert_eq!(parts[2], Part { offset: 5, count: 7 });
+        let layout = Parts { parts: parts.into(), blocks: 3, unit: 12, last: 255 };
+        let mut covered = 0;
+        for block in 0..9 {
+            let range = layout.source(block);
+            assert_eq!((range.start % 12, range.end % 12), (0, 0));
+            covered += range.end - range.start;
+        }
+        assert_eq!(covered, 12 * 12);
+    }
+
+    #[test]
+    fn what_lands_in_a_relay_never_lies_where_something_else_does() {
+        for p in 1..40 {
+            let relay = Relay::new(Place { rank: p / 2, size: p }, 1);
+            let starts: Vec<_> = (0..p).map(|to| relay.start(to).start).collect();
+            let ends: Vec<_> = (0..p).map(|from| relay.end(from).start).collect();
+            let all = |places: &[u64]| places.iter().collect::<std::collections::BTreeSet<_>>().len();
+            assert_eq!((all(&starts), all(&ends)), (p as usize, p as usize));
+            assert!(starts.iter().chain(&ends).all(|&at| at < relay.len()));
+        }
+    }
+}
