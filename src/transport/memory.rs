@@ -98,6 +98,29 @@ impl Memory {
         unsafe { std::ptr::copy(other.0.start.as_ptr().add(from), self.0.start.as_ptr().add(to), len) }
     }
 
+    /// Lets `act` combine `len` bytes from `from` of another memory into as many from `at` of this one.
+    /// Panics where a range is exceeded or the two overlap.
+    pub fn combine<R>(
+        &self,
+        at: usize,
+        other: &Memory,
+        from: usize,
+        len: usize,
+        act: impl FnOnce(&mut [u8], &[u8]) -> R,
+    ) -> R {
+        self.check(at, len);
+        other.check(from, len);
+        let (mine, theirs) = (self.0.start.as_ptr().wrapping_add(at), other.0.start.as_ptr().wrapping_add(from));
+        assert!(
+            mine.addr() + len <= theirs.addr() || theirs.addr() + len <= mine.addr(),
+            "bytes combined with themselves"
+        );
+        // SAFETY: - both ranges are checked, alive (self and other hold them) and apart
+        //         - nobody else touches them meanwhile: the engine combines a landed piece with a block
+        //           that no put reads or writes any more, on the one thread that drives it
+        unsafe { act(std::slice::from_raw_parts_mut(mine, len), std::slice::from_raw_parts(theirs, len)) }
+    }
+
     fn check(&self, offset: usize, len: usize) {
         assert!(
             offset.checked_add(len).is_some_and(|end| end <= self.0.len),
