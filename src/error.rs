@@ -38,12 +38,10 @@ pub enum Error {
         theirs: String,
     },
     /// An operator failed, or panicked: the data of the call are worth nothing.
-    #[error("{call}: rank {rank}'s operator failed: {why}; mend the operator")]
+    #[error("{call}: the operator failed: {why}; mend the operator")]
     Operator {
         /// In which call.
         call: String,
-        /// Where.
-        rank: Rank,
         /// The operator's own words.
         why: String,
     },

@@ -141,6 +141,11 @@ impl<P: Plan> Run<P> {
         self.in_flight
     }
 
+    /// Whether the round's arrival, if it has one, has landed.
+    pub fn has_arrived(&self, round: u32) -> bool {
+        self.arrivals.has(round)
+    }
+
     /// Whether the round's put, if it has one, has been ordered.
     pub fn has_ordered(&self, round: u32) -> bool {
         self.orders.has(round)
