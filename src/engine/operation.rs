@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::plan::{Blocks, Plan};
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, Report, Transport};
+use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment, Transport};
 
 /// What operations send through.
 pub struct Io {
@@ -324,8 +324,7 @@ impl Operation {
         let put = Put {
             peer: order.put.peer,
             from: &region,
-            offset: range.start,
-            len: range.len(),
+            segments: &[Segment { offset: range.start, len: range.len() }],
             to: key,
             to_offset: range.start as u64,
             notice: Notice::Block { operation, round: order.round }.encode(),

@@ -14,7 +14,7 @@ use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, Report, Transport};
+use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment, Transport};
 
 /// Slots that a rank has for each neighbour, each way.
 pub const SLOTS: usize = 8;
@@ -135,8 +135,7 @@ impl Slots {
         let put = Put {
             peer: neighbour.rank,
             from: &self.outbox,
-            offset,
-            len,
+            segments: &[Segment { offset, len }],
             to: neighbour.inbox_there,
             to_offset: place(neighbour.index_there.into(), slot) as u64,
             notice: Notice::Slot { neighbour: neighbour.index_there, slot: slot as u8, round }.encode(),
@@ -211,8 +210,7 @@ impl Slots {
             let put = Put {
                 peer: neighbour.rank,
                 from: &self.outbox,
-                offset: 0,
-                len: 0,
+                segments: &[],
                 to: neighbour.inbox_there,
                 to_offset: 0,
                 notice: Notice::Credit { neighbour: neighbour.index_there, slots: neighbour.owed }.encode(),
