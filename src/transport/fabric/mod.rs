@@ -63,7 +63,7 @@ impl Fabric {
         let limits = Limits {
             inject: info.transmit().inject_size,
             max_put: info.endpoint().max_msg_size.min(isize::MAX as usize),
-            segments: info.transmit().iov_limit.clamp(1, SEGMENTS),
+            segments: if choice.quirk.gathers { info.transmit().iov_limit.clamp(1, SEGMENTS) } else { 1 },
             in_flight: info.transmit().size.clamp(1, IN_FLIGHT),
         };
         Ok(Fabric {
