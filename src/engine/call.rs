@@ -65,7 +65,10 @@ impl fmt::Display for Signature {
         if self.counts != 0 {
             write!(f, ", counts {:08x}", self.counts)?;
         }
-        write!(f, ", plan {})", self.algorithm)
+        match self.algorithm {
+            0 => write!(f, ")"),
+            plan => write!(f, ", by plan {plan})"),
+        }
     }
 }
 

@@ -118,7 +118,9 @@ impl Intake {
 
     /// Whether the current round's arrival came in a message.
     pub fn has_early(&self) -> bool {
-        self.current.as_ref().is_some_and(|current| self.early.iter().any(|(round, _)| *round == current.round))
+        self.current
+            .as_ref()
+            .is_some_and(|current| self.early.iter().any(|(round, _)| *round == current.round))
     }
 }
 

@@ -233,10 +233,10 @@ impl Engine {
         self.io.slots.add(&mut *self.io.transport, &missing, slots::WIDE)
     }
 
-    /// Connects the channels that were added last, given the cards of all ranks that they go to.
-    pub fn connect_channels<'c>(&mut self, card_of: impl Fn(Rank) -> Option<&'c Card>) -> Result<()> {
+    /// Connects channels that were added, given the cards of the ranks that they go to.
+    pub fn connect_channels(&mut self, own: &Card, card_of: impl Fn(Rank) -> Option<Card>) -> Result<()> {
         let me = self.place().rank;
-        self.io.slots.connect(me, card_of)
+        self.io.slots.connect(me, own, card_of)
     }
 
     /// A communicator is used no more.
@@ -462,7 +462,8 @@ impl Engine {
                     awaited(landed, || format!("a block of operation {operation}, round {round}"))
                 }
                 Notice::Staged { operation, source, slot } => {
-                    let staged = self.stir(operation.into(), |operation| operation.staged(source as usize, slot));
+                    let staged =
+                        self.stir(operation.into(), |operation| operation.staged(source as usize, slot));
                     awaited(staged, || format!("a piece of operation {operation} from its source {source}"))
                 }
                 _ => Err(nonsense(format!("a notice {bits:#010x}"))),

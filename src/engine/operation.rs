@@ -441,10 +441,8 @@ impl Operation {
     /// A piece has landed in a staging slot.
     pub fn staged(&mut self, source: usize, slot: u8) -> std::result::Result<(), Unexpected> {
         let expected = self.active && self.staging.is_some();
-        match self.sources.get_mut(source) {
-            Some(source) if expected && source.stock.land(slot) => Ok(()),
-            _ => Err(Unexpected { round: 0 }),
-        }
+        let landed = self.sources.get_mut(source).is_some_and(|source| expected && source.stock.land(slot));
+        if landed { Ok(()) } else { Err(Unexpected { round: 0 }) }
     }
 
     /// The source of one of its puts may be reused.
@@ -639,7 +637,11 @@ impl Operation {
     fn begin(&mut self, order: Order, io: &mut Io) -> Result<bool> {
         let Some(target) = self.targets.iter().position(|target| target.rank == order.put.peer) else {
             let what = format!("rank {} is none of the plan's targets", order.put.peer);
-            return Err(Error::argument(self.call.signature.collective.name(), what, "take another algorithm"));
+            return Err(Error::argument(
+                self.call.signature.collective.name(),
+                what,
+                "take another algorithm",
+            ));
         };
         if !self.is_direct() {
             let all = stretches(&**self.run.plan(), &*self.layout, order.round, Side::Put);
@@ -717,7 +719,9 @@ impl Operation {
             let taken = match leg.direct.first() {
                 Some(&stretch) => self.put_in_place(i, stretch, io)?,
                 None if leg.staged.left() == 0 => return Ok(true),
-                None if self.targets[leg.target].pieces >= self.targets[leg.target].allowed => return Ok(true),
+                None if self.targets[leg.target].pieces >= self.targets[leg.target].allowed => {
+                    return Ok(true);
+                }
                 None => self.put_piece(i, io)?,
             };
             if !taken {

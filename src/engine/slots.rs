@@ -107,12 +107,12 @@ impl Slots {
         Ok(card)
     }
 
-    /// Connects the bank that was added last, given its peers' cards of the same bank. Fails where one of
-    /// them does not know of this rank.
-    pub fn connect<'c>(&mut self, me: Rank, card_of: impl Fn(Rank) -> Option<&'c Card>) -> Result<()> {
-        let Some(bank) = self.banks.last() else { return Ok(()) };
-        let bytes = (SLOTS * bank.slot) as u64;
-        for channel in &mut self.channels[bank.first..] {
+    /// Connects the bank of which `own` is the card, given its peers' cards of the same bank. Fails where one
+    /// of them does not know of this rank.
+    pub fn connect(&mut self, me: Rank, own: &Card, card_of: impl Fn(Rank) -> Option<Card>) -> Result<()> {
+        let first = own.first as usize;
+        for channel in &mut self.channels[first..first + own.peers.len()] {
+            let bytes = (SLOTS * self.banks[channel.bank].slot) as u64;
             let found = card_of(channel.rank).and_then(|card| {
                 let place = card.peers.iter().position(|&rank| rank == me)?;
                 Some((card.inbox, card.first, place))
@@ -122,8 +122,7 @@ impl Slots {
                 Error::boot(what, "start the same version on all ranks")
             })?;
             channel.number_there = first + place as u32;
-            channel.inbox_there =
-                RemoteKey { base: inbox.base.wrapping_add(place as u64 * bytes), ..inbox };
+            channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(place as u64 * bytes), ..inbox };
         }
         Ok(())
     }

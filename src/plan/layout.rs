@@ -132,7 +132,7 @@ impl Relay {
     }
 
     /// The bytes that it takes.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         u64::from(self.place.size) * u64::from(self.skips.rounds() + 1) * self.bytes
     }
 
@@ -209,7 +209,7 @@ mod tests {
             let ends: Vec<_> = (0..p).map(|from| relay.end(from).start).collect();
             let all = |places: &[u64]| places.iter().collect::<std::collections::BTreeSet<_>>().len();
             assert_eq!((all(&starts), all(&ends)), (p as usize, p as usize));
-            assert!(starts.iter().chain(&ends).all(|&at| at < relay.len()));
+            assert!(starts.iter().chain(&ends).all(|&at| at < relay.size()));
         }
     }
 }
