@@ -1,0 +1,71 @@
+//! What collectives can move: types whose values are plain bytes.
+//!
+//! It never looks into a value. The one decision: [`bytemuck`]'s traits say which types these are, so
+//! that a user's struct needs one derive and no `unsafe`.
+//!
+//! Every type of [`bytemuck::Pod`] is an element: numbers, arrays of them, and structs without padding
+//! (add `bytemuck` with its feature `derive` to your own dependencies).
+//!
+//! ```
+//! use circulant::fold::{self, Fold};
+//!
+//! #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+//! #[repr(C)]
+//! struct Particle {
+//!     place: [f64; 3],
+//!     mass: f64,
+//! }
+//!
+//! let heavier = fold::commutative(|a: &Particle, b: &Particle| if a.mass >= b.mass { *a } else { *b });
+//! assert_eq!(fold::of(heavier).unit(), 32);
+//! ```
+//!
+//! Types of which not every pattern of bits is a value, such as `bool` and enums, are elements too; bytes
+//! that come from elsewhere are looked at before they are taken for one.
+//!
+//! ```
+//! use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
+//! use circulant::fold::element::{self, Element};
+//!
+//! #[derive(Clone, Copy, Debug, PartialEq, NoUninit, CheckedBitPattern, Zeroable)]
+//! #[repr(u8)]
+//! enum Light {
+//!     Red,
+//!     Green,
+//! }
+//!
+//! let mut bytes = [1, 7];
+//! assert_eq!(element::check::<Light>(&mut bytes), Err(1));
+//! assert_eq!(bytes, [Light::Green as u8, Light::Red as u8]);
+//! ```
+
+use bytemuck::{CheckedBitPattern, NoUninit, Zeroable};
+
+/// A type that collectives can move: plain bytes without padding, and all zeros is one of its values.
+///
+/// There is nothing to implement: derive `bytemuck::{Pod, Zeroable}`, or where not every pattern of bits
+/// is a value `bytemuck::{NoUninit, CheckedBitPattern, Zeroable}`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no element that collectives can move",
+    note = "derive `bytemuck::Pod` and `bytemuck::Zeroable` for it"
+)]
+pub trait Element: NoUninit + CheckedBitPattern + Zeroable + Send + Sync + 'static {}
+
+impl<T: NoUninit + CheckedBitPattern + Zeroable + Send + Sync + 'static> Element for T {}
+
+/// Makes sure that bytes which others have written are values of `T`: zero replaces each that is none, and
+/// the error is the index of the first. Costs nothing for types of which every pattern is a value.
+///
+/// It takes bytes, as a slice of `T` must never hold anything else. Bytes past the last whole element are
+/// left alone.
+pub fn check<T: Element>(bytes: &mut [u8]) -> Result<(), usize> {
+    let mut first = Ok(());
+    // An element without size has no bytes that could be wrong, and chunks must have some.
+    for (index, one) in bytes.chunks_exact_mut(size_of::<T>().max(1)).enumerate() {
+        if size_of::<T>() > 0 && !T::is_valid_bit_pattern(&bytemuck::pod_read_unaligned(one)) {
+            one.fill(0);
+            first = first.and(Err(index));
+        }
+    }
+    first
+}
