@@ -1,12 +1,14 @@
-//! Which path and how many blocks: from the call's signature and from what was measured, so that all
+//! Which algorithm, which path and how many blocks: from the call's signature and from what was measured, so that all
 //! ranks choose alike.
 #![forbid(unsafe_code)]
 
+use crate::algorithm::{self, Entry, Span};
+use crate::collective::{Collective, Numbering};
 use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::operation::Pace;
 use crate::engine::run::LOOKAHEAD;
 use crate::engine::slots::PAYLOAD;
-use crate::plan::partition::Partition;
+use crate::engine::staging::STAGES;
 
 /// What a put costs between two ranks of this job; the same numbers on every rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,12 +29,13 @@ impl Default for Costs {
     }
 }
 
-/// The most bytes of a message that travels in slots.
+/// The most bytes of a leg that travels in a slot.
 pub const SMALL: u64 = PAYLOAD as u64;
 
-/// The last block's size, in 256ths of the others' (see [`Partition::short_last`]): next to nothing, as
-/// the rounds beyond the n-th carry no other block from the root.
-const LAST: u8 = 8;
+/// The last block's size, in 256ths of the others' (see
+/// [`Partition::short_last`](crate::plan::partition::Partition::short_last)): next to nothing, as the
+/// rounds beyond the n-th carry no other block from the root.
+pub const LAST: u8 = 8;
 
 /// A further block's cost as a share of a put's latency: small, as most of the latency passes while
 /// other blocks are on the link. Measured on the emulated cluster with 8, 16 and 36 ranks, where larger
@@ -47,51 +50,163 @@ const CHEAP: f64 = 0.01;
 /// about as much.
 const SMALLEST: u64 = 7168;
 
-/// How a broadcast is cut.
-///
-/// `m` bytes in `n` blocks take `(n - 1 + q) (c + b m / n)`, which is least for
-/// `n = √((q - 1) m b / c)` (Träff, Section 4 finds the same form by experiment).
-pub fn broadcast(bytes: u64, p: u32, costs: &Costs, max_put: u64, by_hand: Option<u32>) -> Partition {
-    let blocks = by_hand.unwrap_or_else(|| broadcast_blocks(bytes, p, costs, max_put));
-    if blocks == 1 { Partition::even(bytes, 1) } else { Partition::short_last(bytes, blocks, LAST) }
+/// A staged piece is so large that a further one costs this share of its time on the link.
+const PIECE_SHARE: f64 = 0.02;
+/// Bytes of a staged piece, at least and at most.
+const PIECES: (u64, u64) = (8 << 10, 256 << 10);
+/// The most bytes that the staging slots of a call take, whatever its size.
+pub const STAGING: u64 = 16 << 20;
+
+/// What a call is about, as far as the choice depends on it; the same on all ranks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Problem {
+    /// What is done.
+    pub collective: Collective,
+    /// The number of ranks.
+    pub p: u32,
+    /// Bytes of an element.
+    pub unit: u64,
+    /// All bytes: of the vector, or of all parts together; of an all-to-all what one rank sends.
+    pub bytes: u64,
+    /// Bytes of the largest part (of the vector, where there are no parts).
+    pub largest: u64,
+    /// Whether `a ∘ b = b ∘ a`.
+    pub commutes: bool,
 }
 
-fn broadcast_blocks(bytes: u64, p: u32, costs: &Costs, max_put: u64) -> u32 {
-    let q = p.max(1).next_power_of_two().trailing_zeros();
-    let fewest = if bytes <= max_put { 1 } else { bytes / max_put + 2 };
-    let best = match q {
-        _ if bytes <= SMALL => 1.0,
-        0 | 1 => 1.0,
-        _ => {
-            let on_the_link = bytes as f64 * costs.byte;
-            let by_the_model = (f64::from(q - 1) * on_the_link / costs.block).sqrt();
-            by_the_model.max(on_the_link * CHEAP / costs.block).min((bytes / SMALLEST) as f64)
+impl Problem {
+    fn q(&self) -> u32 {
+        self.p.max(1).next_power_of_two().trailing_zeros()
+    }
+
+    /// The algorithms that may serve it.
+    pub fn candidates(&self) -> impl Iterator<Item = &'static Entry> {
+        let Problem { collective, p, commutes, .. } = *self;
+        let fits = self.bytes_of_leg(Span::Whole) <= SMALL;
+        algorithm::of(collective)
+            .filter(move |entry| entry.fits(p) && (commutes || entry.ordered) && (fits || !entry.exchanges))
+    }
+
+    /// The algorithm, where none is asked for: the catalogue's first, unless the model speaks for another.
+    pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
+        let better = match self.collective {
+            Collective::Allreduce if self.doubling_pays(costs) => Some("recursive-doubling"),
+            Collective::Allgather | Collective::Allgatherv | Collective::ReduceScatter
+                if self.blocks_of_parts(costs) > 1 =>
+            {
+                Some("circulant-blocks")
+            }
+            Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
+            _ => None,
+        };
+        let named = self.candidates().find(|entry| Some(entry.name) == better);
+        named.or_else(|| self.candidates().find(|entry| !entry.exchanges)).or(self.candidates().next())
+    }
+
+    /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones.
+    fn doubling_pays(&self, costs: &Costs) -> bool {
+        let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
+        let rounds = if self.p.is_power_of_two() { q } else { q + 1.0 };
+        rounds * (costs.latency + m) < 2.0 * (q * costs.latency + m)
+    }
+
+    /// Whether blocks that are handed on in `q` rounds are faster than each by itself: for very short ones.
+    fn relay_pays(&self, costs: &Costs) -> bool {
+        let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
+        let handed_on = q * (costs.latency + m / 2.0);
+        handed_on < costs.latency + f64::from(self.p - 1) * costs.block + m
+    }
+
+    /// How many blocks a vector, or each part, is cut into, where it is not told.
+    pub fn blocks(&self, entry: &Entry, costs: &Costs, max_put: u64) -> u32 {
+        if !entry.pipelined {
+            return 1;
         }
-    };
-    let blocks = (best.round() as u64).max(fewest).min(MAX_BLOCKS.into()) as u32;
-    whole_phases(blocks, q)
+        match self.collective.numbering() {
+            Numbering::Whole => self.blocks_of_whole(costs, max_put),
+            Numbering::Parts | Numbering::Pairs => self.blocks_of_parts(costs),
+        }
+    }
+
+    /// `m` bytes in `n` blocks take `(n - 1 + q) (c + b m / n)`, which is least for
+    /// `n = √((q - 1) m b / c)` (Träff, Section 4 finds the same form by experiment).
+    fn blocks_of_whole(&self, costs: &Costs, max_put: u64) -> u32 {
+        let q = self.q();
+        let fewest = if self.bytes <= max_put { 1 } else { self.bytes / max_put + 2 };
+        let best = if self.bytes <= SMALL || q < 2 { 1.0 } else { best(self.bytes, self.bytes, q, costs) };
+        whole_phases((best.round() as u64).max(fewest), q)
+    }
+
+    /// The same for parts: what a block too many or too few costs is not the total, but by how much the
+    /// largest part exceeds the mean. A regular call wants one block; where one rank has all, it is a
+    /// broadcast.
+    fn blocks_of_parts(&self, costs: &Costs) -> u32 {
+        let q = self.q();
+        let excess = self.largest.saturating_sub(self.bytes / u64::from(self.p.max(1)));
+        let on_the_link = excess as f64 * f64::from(q.saturating_sub(1)) * costs.byte;
+        if self.bytes <= SMALL || q < 2 || on_the_link < 2.0 * costs.block {
+            return 1;
+        }
+        whole_phases(best(excess, self.largest, q, costs).round() as u64, q)
+    }
+
+    /// The most bytes of a leg of any rank.
+    fn bytes_of_leg(&self, span: Span) -> u64 {
+        let parts = u64::from(self.p);
+        let part = match self.collective.numbering() {
+            // Of the vector, in parts of whole elements.
+            Numbering::Whole => (self.bytes / self.unit.max(1)).div_ceil(parts) * self.unit,
+            Numbering::Parts | Numbering::Pairs => self.largest,
+        };
+        match span {
+            Span::Part => part,
+            Span::Half => part.saturating_mul(parts / 2),
+            Span::Whole => part.saturating_mul(parts).min(self.bytes.max(part)),
+        }
+    }
+
+    /// Whether all legs of an algorithm travel in slots; a vector in blocks does where it fits as a whole.
+    pub fn is_small(&self, entry: &Entry) -> bool {
+        let span = if entry.pipelined { Span::Whole } else { entry.span };
+        self.collective != Collective::Alltoallv && self.bytes_of_leg(span) <= SMALL
+    }
+
+    /// Bytes of a staged piece, a whole number of elements; 0 where nothing is staged.
+    pub fn piece(&self, entry: &Entry, costs: &Costs) -> usize {
+        if !entry.scattered && !self.collective.reduces() {
+            return 0;
+        }
+        let sources = if entry.near { 2 * self.q() } else { self.p };
+        let most = STAGING / (u64::from(sources.max(1)) * STAGES as u64);
+        let wanted = (costs.block / PIECE_SHARE / costs.byte) as u64;
+        let unit = self.unit.max(1);
+        let elements = wanted.clamp(PIECES.0, PIECES.1).min(most) / unit;
+        (elements.max(1) * unit) as usize
+    }
+}
+
+fn best(bytes: u64, largest: u64, q: u32, costs: &Costs) -> f64 {
+    let on_the_link = bytes as f64 * costs.byte;
+    let by_the_model = (f64::from(q - 1) * on_the_link / costs.block).sqrt();
+    by_the_model.max(on_the_link * CHEAP / costs.block).min((largest / SMALLEST) as f64)
 }
 
 /// How far a run goes ahead: one put on the link and one behind it, and as many more as fit into the
-/// time of a put's latency.
+/// time of a put's latency; `bytes` are those of a put.
 ///
 /// Measured on the emulated cluster (manual, "Number of blocks"): where a block takes the link longer than
 /// a round trip, every put beyond the second and every round beyond the next only disturbs the order of the others'.
-pub fn pace(partition: &Partition, costs: &Costs) -> Pace {
-    let block = partition.range(0).end as f64 * costs.byte;
+pub fn pace(bytes: u64, costs: &Costs) -> Pace {
+    let block = bytes as f64 * costs.byte;
     let more = (costs.latency / block.max(1e-12)).min(f64::from(LOOKAHEAD - 1)) as u32;
     Pace { in_flight: 2 + more, lookahead: 1 + more }
 }
 
 /// The next number of blocks of which the rounds are whole phases of q: `n - 1` is a multiple of q, and
 /// no round is skipped before the first (Träff's x is 0).
-fn whole_phases(blocks: u32, q: u32) -> u32 {
-    1 + (blocks.max(1) - 1).next_multiple_of(q.max(1)).min(MAX_BLOCKS - 1)
-}
-
-/// Whether a message travels in slots: where the whole of it would fit one, however many blocks it has.
-pub fn is_small(partition: &Partition) -> bool {
-    partition.bytes() <= SMALL
+fn whole_phases(blocks: u64, q: u32) -> u32 {
+    let blocks = blocks.clamp(1, MAX_BLOCKS.into()) as u32;
+    1 + (blocks - 1).next_multiple_of(q.max(1)).min(MAX_BLOCKS - 1)
 }
 
 #[cfg(test)]
@@ -100,31 +215,69 @@ mod tests {
 
     const FREE: u64 = u64::MAX;
 
+    fn whole(bytes: u64, p: u32) -> Problem {
+        Problem { collective: Collective::Broadcast, p, unit: 1, bytes, largest: bytes, commutes: true }
+    }
+
+    fn parts(p: u32, counts: &[u64]) -> Problem {
+        let (bytes, largest) = (counts.iter().sum(), *counts.iter().max().unwrap());
+        Problem { collective: Collective::Allgatherv, bytes, largest, ..whole(0, p) }
+    }
+
     #[test]
     fn no_block_is_larger_than_a_put_may_be() {
         for p in [2, 3, 16, 1000] {
-            let partition = broadcast(10 << 30, p, &Costs::default(), 1 << 20, None);
-            assert!(partition.range(0).end <= 1 << 20, "{p}: {partition:?}");
+            let blocks = whole(10 << 30, p).blocks_of_whole(&Costs::default(), 1 << 20);
+            assert!((10u64 << 30).div_ceil(blocks.into()) <= 1 << 20, "{p}: {blocks}");
         }
     }
 
     #[test]
     fn blocks_grow_with_the_root_of_the_size() {
         let costs = Costs { latency: 1e-5, byte: 1e-9, block: 1e-5 };
-        assert_eq!(broadcast_blocks(4096, 16, &costs, FREE), 1);
-        let (one, four) =
-            (broadcast_blocks(1 << 24, 16, &costs, FREE), broadcast_blocks(1 << 26, 16, &costs, FREE));
+        let blocks = |bytes| whole(bytes, 16).blocks_of_whole(&costs, FREE);
+        assert_eq!(blocks(4096), 1);
+        let (one, four) = (blocks(1 << 24), blocks(1 << 26));
         assert!(one > 10 && four > 2 * one - 4, "{one} {four}");
     }
 
     #[test]
     fn two_ranks_need_one_block() {
-        assert_eq!(broadcast_blocks(1 << 30, 2, &Costs::default(), FREE), 1);
-        assert_eq!(broadcast_blocks(1 << 30, 1, &Costs::default(), FREE), 1);
+        assert_eq!(whole(1 << 30, 2).blocks_of_whole(&Costs::default(), FREE), 1);
+        assert_eq!(whole(1 << 30, 1).blocks_of_whole(&Costs::default(), FREE), 1);
     }
 
     #[test]
-    fn a_number_by_hand_is_taken_even_beyond_the_bytes() {
-        assert_eq!(broadcast(3, 5, &Costs::default(), FREE, Some(700)).blocks(), 700);
+    fn equal_parts_are_not_cut_and_one_rank_with_all_is_a_broadcast() {
+        let costs = Costs { latency: 1e-5, byte: 1e-8, block: 1e-6 };
+        assert_eq!(parts(16, &[1 << 20; 16]).blocks_of_parts(&costs), 1);
+        let mut one = [0; 16];
+        one[3] = 16 << 20;
+        let (part, vector) = (parts(16, &one).blocks_of_parts(&costs), whole(16 << 20, 16));
+        let broadcast = vector.blocks_of_whole(&costs, FREE);
+        assert!(part > broadcast * 9 / 10 && part <= broadcast, "{part} {broadcast}");
+    }
+
+    #[test]
+    fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
+        let costs = Costs { latency: 1e-4, byte: 1e-7, block: 1e-5 };
+        let by = |bytes, commutes| {
+            let problem = Problem { collective: Collective::Allreduce, commutes, ..whole(bytes, 8) };
+            problem.algorithm(&costs).unwrap()
+        };
+        assert_eq!(by(64, true).name, "recursive-doubling");
+        assert!(!by(1 << 20, true).exchanges && by(1 << 20, false).ordered);
+    }
+
+    #[test]
+    fn staging_is_bounded_and_pieces_are_whole_elements() {
+        for (collective, unit) in [(Collective::Reduce, 12), (Collective::Allreduce, 7), (Collective::ReduceScatter, 100_000)] {
+            let problem = Problem { collective, unit, ..whole(unit << 20, 1000) };
+            for entry in problem.candidates() {
+                let piece = problem.piece(entry, &Costs::default()) as u64;
+                assert!(piece > 0 && piece % unit == 0);
+                assert!(piece == unit || piece * STAGES as u64 * 20 <= STAGING);
+            }
+        }
     }
 }

@@ -11,10 +11,15 @@ use crate::transport::{RemoteKey, Transport};
 /// algorithm, at 132 KiB for each other rank.
 const FULL: u32 = 48;
 
+/// Whether all pairs of so many ranks have wide channels.
+pub fn all_wide(p: u32) -> bool {
+    p <= FULL
+}
+
 /// The ranks that a rank has wide channels to, sorted: all others where there are few, else its at most
 /// 2 ⌈log₂ p⌉ neighbours on the circulant graph.
 pub fn wide(place: Place) -> Vec<Rank> {
-    if place.size <= FULL {
+    if all_wide(place.size) {
         (0..place.size).filter(|&rank| rank != place.rank).collect()
     } else {
         neighbours(place)

@@ -13,7 +13,8 @@ use super::meeting::Meeting;
 use super::settings::Settings;
 use super::window::Window;
 use super::world::{Farewell, World};
-use super::{Communicator, barrier_task};
+use super::call::Call;
+use super::{Communicator, WORLD, barrier_task};
 use crate::collective::Collective;
 use crate::engine::Engine;
 use crate::engine::vigil::{Limits, Vigil};
@@ -54,7 +55,7 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
         if place.size == 1 { alone(place, limits)? } else { among_others(&mut meeting, settings, limits)? };
     let about =
         About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.ranks_per_core() > 1.0 };
-    let task = |engine: &Engine| barrier_task(engine.place(), Collective::Finalize);
+    let task = |engine: &Engine| barrier_task(engine.place(), WORLD, None, Collective::Finalize);
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let mut comm = Communicator::new(World::new(engine, Some(farewell)), place);
     comm.costs = measure(&comm)?;
@@ -110,14 +111,14 @@ fn measure(comm: &Communicator) -> Result<Costs> {
     let byte = loop {
         let long = one_way(comm, &window, bytes, 5)?;
         let mut verdict = [long - short, f64::from(u8::from(long > 5.0 * short))];
-        comm.broadcast(&mut verdict, 0)?;
+        comm.run(&mut verdict, Call::broadcast(0))?;
         if verdict[1] != 0.0 || bytes == LONGEST_PROBE {
             break verdict[0] / bytes as f64;
         }
         bytes = (bytes * 8).min(LONGEST_PROBE);
     };
     let mut costs = [short, byte, short * select::BLOCK_SHARE];
-    comm.broadcast(&mut costs, 0)?;
+    comm.run(&mut costs, Call::broadcast(0))?;
     // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.
     Ok(Costs {
         latency: costs[0].clamp(1e-7, 1.0),

@@ -2,47 +2,51 @@
 //!
 //! | tense | call | memory |
 //! |---|---|---|
-//! | at once | [`Communicator::broadcast`] | any slice (registered for the call), or a window |
-//! | started | [`Communicator::start_broadcast`] | a window, handed over until the request is done |
-//! | prepared | [`Communicator::prepare_broadcast`] | a window, handed over; started many times |
+//! | at once | [`Communicator::run`], or by name as [`Communicator::allreduce`] | any slice (registered for the call), or a window |
+//! | started | [`Communicator::start`] | a window, handed over until the request is done |
+//! | prepared | [`Communicator::prepare`] | a window, handed over; started many times |
 //!
-//! Background calls take windows by value and not slices, because a request may be forgotten while
-//! peers still put into its memory.
+//! What is to be done is said by a [`Call`], the same for all tenses. Background calls take windows by value
+//! and not slices, because a request may be forgotten while peers still put into its memory.
 
+mod by_name;
+pub mod call;
 pub mod channels;
+mod group;
 pub mod join;
 pub mod meeting;
 pub mod request;
 pub mod settings;
 pub mod window;
+mod work;
 mod world;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bytemuck::Pod;
-
 use crate::algorithm::barrier::Dissemination;
-use crate::algorithm::broadcast::Circulant;
 use crate::algorithm::probe::PingPong;
 use crate::collective::Collective;
 use crate::engine::call::Signature;
-use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::operation::Pace;
 use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
 use crate::error::{Error, Result};
+use crate::fold::element::Element;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
-use crate::select::{self, Costs};
+use crate::schedule::Graph;
+use crate::select::Costs;
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
-use crate::transport::{Region, Transport};
+use crate::transport::Transport;
+pub use call::Call;
 use channels::Banks;
 use join::About;
-use request::{Held, Prepared, Request};
+use request::{Held, OwnPart, Prepared, Request};
 use settings::Settings;
 use window::Window;
+use work::{Decision, Ends};
 use world::World;
 
 /// A group of ranks that make the same collective calls in the same order.
@@ -50,44 +54,24 @@ pub struct Communicator {
     world: Arc<World>,
     place: Place,
     number: u32,
+    /// The rank in the world of each rank; `None` where they are the same.
+    group: Option<Arc<[Rank]>>,
+    graph: Arc<Graph>,
+    /// Whether all pairs of ranks of the world have wide channels.
+    all_wide: bool,
     costs: Costs,
-    /// The most bytes of a block.
+    /// The most bytes of a put.
     max_put: u64,
     about: About,
 }
 
-/// How a broadcast is to be done. A rank alone is enough: `comm.broadcast(&mut data, 0)`.
-///
-/// ```
-/// # use circulant::comm::Broadcast;
-/// let from_three = Broadcast::from(3);
-/// let in_twelve_blocks = Broadcast::from(3).blocks(12);
-/// # assert_ne!(from_three, in_twelve_blocks);
-/// ```
+/// An algorithm that a call would take, for people to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broadcast {
-    root: Rank,
-    blocks: Option<u32>,
-    elements: Option<usize>,
-}
-
-impl From<Rank> for Broadcast {
-    fn from(root: Rank) -> Self {
-        Broadcast { root, blocks: None, elements: None }
-    }
-}
-
-impl Broadcast {
-    /// Sets the number of blocks by hand (all ranks the same); otherwise it follows from the size, the
-    /// number of ranks and what a put was measured to cost.
-    pub fn blocks(self, blocks: u32) -> Self {
-        Broadcast { blocks: Some(blocks), ..self }
-    }
-
-    /// Moves only the first `elements` elements of the window or slice (all ranks the same).
-    pub fn elements(self, elements: usize) -> Self {
-        Broadcast { elements: Some(elements), ..self }
-    }
+pub struct Choice {
+    /// Its name in the catalogue.
+    pub algorithm: &'static str,
+    /// Into how many blocks it cuts the vector, or each part.
+    pub blocks: u32,
 }
 
 impl Communicator {
@@ -156,6 +140,9 @@ impl Communicator {
             world,
             place,
             number: WORLD,
+            group: None,
+            graph: Arc::new(Graph::new(place.size)),
+            all_wide: channels::all_wide(place.size),
             costs: Costs::default(),
             max_put,
             about: About::default(),
@@ -187,144 +174,146 @@ impl Communicator {
         self.costs
     }
 
-    /// How a broadcast of `bytes` bytes is cut where the number of blocks is not set by hand.
-    pub fn partition(&self, bytes: u64) -> Partition {
-        select::broadcast(bytes, self.size(), &self.costs, self.max_put, None)
+    /// The algorithm and the number of blocks that a call on a buffer of `len` elements takes; fails where
+    /// the call would.
+    pub fn choice<T: Element>(&self, call: &Call<T>, len: usize) -> Result<Choice> {
+        let decision = self.decide(call, call.elements_of(len, self.place)?)?;
+        Ok(Choice { algorithm: decision.entry.name, blocks: decision.blocks })
     }
 
     /// A window of `len` zeroed elements. Local: no other rank need do the same.
-    pub fn window<T: Pod>(&self, len: usize) -> Result<Window<T>> {
+    pub fn window<T: Element>(&self, len: usize) -> Result<Window<T>> {
         Window::new(Arc::clone(&self.world), len)
     }
 
     /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds.
     pub fn barrier(&self) -> Result<()> {
-        self.world.engine().run(barrier_task(self.place, Collective::Barrier)?)
+        let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier)?;
+        self.world.engine().run(task)
     }
 
-    /// Sends the root's elements to all ranks, and returns when this rank's part is done.
+    /// Makes a call at once, in place: returns when this rank's part is done.
     ///
-    /// `data` has the same length on all ranks. `n - 1 + ⌈log₂ p⌉` rounds for n blocks; beside the
-    /// buffer it takes O(log p) time and memory to set up. Small messages (see [`select::SMALL`]) go through slots; for
-    /// larger ones the slice is registered for the call, which a [`Window`] saves.
+    /// Time and rounds are those of the algorithm (`circulant plan --list`). Short messages (see
+    /// [`select::SMALL`](crate::select::SMALL)) go through slots; for longer ones the slice is registered for the
+    /// call, which a [`Window`] saves. Beside the buffer it takes at most
+    /// [`select::STAGING`](crate::select::STAGING) bytes for what is folded or packed (and as much again where
+    /// packs are sent), whatever the size.
+    ///
+    /// Sums are the same bit for bit in every run with the same ranks, counts, algorithm and blocks, and an
+    /// allreduce's are the same on all ranks: what arrives is folded in the order of the plan's rounds.
     ///
     /// # Errors
-    /// A root that is not a rank (nothing is sent then); ranks that do not agree on root, length or
-    /// call; a rank that is lost. After any but the first the communicator is of no more use.
-    pub fn broadcast<T: Pod>(&self, data: &mut [T], how: impl Into<Broadcast>) -> Result<()> {
-        let how = how.into();
-        let bytes = self.bytes_of(&how, data)?;
-        let start = NonNull::from(&mut *data).cast::<u8>();
-        // SAFETY: - the bytes are `data`'s, which is borrowed mutably until this function returns
-        //         - when it returns, however that happens, `lent` sees to it that nobody else has them
-        let lent = Lent { memory: unsafe { Memory::lend(start, bytes) }, world: &self.world };
-        let held = self.broadcast_of(&how, bytes, lent.memory.clone(), None, false)?;
-        held.start()?;
-        held.wait()
+    /// Arguments that do not fit this rank's buffer or communicator (nothing is sent then); ranks that do not
+    /// agree on the call; an operator that fails or panics on any rank (all ranks hear of it); a rank that is
+    /// lost. After any but the first the communicator is of no more use.
+    pub fn run<T: Element>(&self, data: &mut [T], call: Call<T>) -> Result<()> {
+        let elements = call.elements_of(data.len(), self.place)?;
+        let lent = Lent::new(&mut data[..elements], &self.world);
+        let done = self.at_once(&call, elements, Source::Unregistered(lent.memory.clone()));
+        let checked = window::check::<T>(&lent.memory);
+        done.and(checked)
     }
 
-    /// [`broadcast`](Self::broadcast) of a window's elements: nothing is registered for the call.
-    pub fn broadcast_window<T: Pod>(&self, window: &mut Window<T>, how: impl Into<Broadcast>) -> Result<()> {
-        let held = self.broadcast_in(window, how.into(), false)?;
-        held.start()?;
-        held.wait()
+    /// [`run`](Self::run) on a window's elements: nothing is registered for the call.
+    pub fn run_window<T: Element>(&self, window: &mut Window<T>, call: Call<T>) -> Result<()> {
+        let elements = self.check_window(&call, window)?;
+        let done = self.at_once(&call, elements, self.source_of(window));
+        done.and(window.check())
     }
 
-    /// Starts a [`broadcast`](Self::broadcast) that goes on in this process's calls; the request gives
-    /// the window back. Requests may be waited for in any order.
-    pub fn start_broadcast<T: Pod>(
-        &self,
-        window: Window<T>,
-        how: impl Into<Broadcast>,
-    ) -> Result<Request<T>> {
-        let held = self.broadcast_in(&window, how.into(), false)?;
+    /// Starts a call that goes on in this process's calls; the request gives the window back. Requests may
+    /// be waited for in any order. See [`run`](Self::run).
+    pub fn start<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Request<T>> {
+        let held = self.in_background(&window, &call, false)?;
         held.start()?;
         Ok(Request::new(window, held))
     }
 
-    /// Prepares a [`broadcast`](Self::broadcast) that is then started many times, without a word about
-    /// memory at any start but the first.
-    pub fn prepare_broadcast<T: Pod>(
-        &self,
-        window: Window<T>,
-        how: impl Into<Broadcast>,
-    ) -> Result<Prepared<T>> {
-        let held = self.broadcast_in(&window, how.into(), true)?;
+    /// Prepares a call that is then started many times, without a word about memory at any start but the
+    /// first. See [`run`](Self::run).
+    pub fn prepare<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Prepared<T>> {
+        let held = self.in_background(&window, &call, true)?;
         Ok(Prepared::new(window, held))
     }
 
-    fn broadcast_in<T: Pod>(&self, window: &Window<T>, how: Broadcast, prepared: bool) -> Result<Held> {
+    fn check_window<T: Element>(&self, call: &Call<T>, window: &Window<T>) -> Result<usize> {
         if !window.is_of(&self.world) {
-            let what = "a window of another communicator's ranks".to_owned();
-            return Err(Error::argument("broadcast", what, "take one from this communicator's `window`"));
+            let what = "a window of another communicator's ranks";
+            return Err(call.bad(what, "take one from this communicator's `window`"));
         }
-        let bytes = self.bytes_of(&how, window)?;
-        self.broadcast_of(&how, bytes, window.memory(), window.region(), prepared)
+        call.elements_of(window.len(), self.place)
     }
 
-    /// The bytes to move, where the arguments fit.
-    fn bytes_of<T: Pod>(&self, how: &Broadcast, data: &[T]) -> Result<usize> {
-        let bad = |what: String, cure: String| Err(Error::argument("broadcast", what, cure));
-        let size = self.size();
-        if how.root >= size {
-            return bad(
-                format!("root {} of a communicator of {size} ranks", how.root),
-                format!("take a root from 0 to {}", size - 1),
-            );
-        }
-        if how.blocks.is_some_and(|blocks| blocks == 0 || blocks > MAX_BLOCKS) {
-            return bad(format!("{} blocks", how.blocks.unwrap_or(0)), format!("take 1 to {}", MAX_BLOCKS));
-        }
-        match how.elements {
-            Some(wanted) if wanted > data.len() => bad(
-                format!("{wanted} elements of a window of {}", data.len()),
-                format!("make the window larger, or move {} elements at most", data.len()),
-            ),
-            wanted => Ok(wanted.unwrap_or(data.len()) * size_of::<T>()),
-        }
+    fn source_of<T: Element>(&self, window: &Window<T>) -> Source {
+        window.region().map_or_else(|| Source::Unregistered(window.memory()), Source::Registered)
     }
 
-    fn broadcast_of(
+    fn in_background<T: Element>(&self, window: &Window<T>, call: &Call<T>, prepared: bool) -> Result<Held> {
+        let elements = self.check_window(call, window)?;
+        let decision = self.decide(call, elements)?;
+        if is_relay(&decision) {
+            let what = format!("`{}` in the background", decision.entry.name);
+            return Err(call.bad(what, "call it at once, or take `ring`"));
+        }
+        self.held(call, &decision, elements, self.source_of(window), prepared)
+    }
+
+    fn at_once<T: Element>(&self, call: &Call<T>, elements: usize, memory: Source) -> Result<()> {
+        let decision = self.decide(call, elements)?;
+        if is_relay(&decision) {
+            let memory = memory.into_memory();
+            let half = memory.len() / 2;
+            return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, half));
+        }
+        let held = self.held(call, &decision, elements, memory, false)?;
+        held.start()?;
+        held.wait()
+    }
+
+    /// A call in place, ready to be started.
+    fn held<T: Element>(
         &self,
-        how: &Broadcast,
-        bytes: usize,
-        memory: Memory,
-        region: Option<Region>,
+        call: &Call<T>,
+        decision: &Decision,
+        elements: usize,
+        memory: Source,
         prepared: bool,
     ) -> Result<Held> {
-        let partition = select::broadcast(bytes as u64, self.size(), &self.costs, self.max_put, how.blocks);
-        if partition.range(0).end > self.max_put {
-            let what =
-                format!("blocks of {} bytes, where a put takes {}", partition.range(0).end, self.max_put);
-            return Err(Error::argument("broadcast", what, "take more blocks"));
+        let received = call.sent(elements) as u64;
+        let plain = memory.memory().clone();
+        let own = (call.collective().numbering() == crate::collective::Numbering::Pairs).then(|| {
+            let (from, to, len) = self.own_part(call, elements, received);
+            let (source, target) = (plain.clone(), plain);
+            OwnPart { source, from: from as usize, target, to: to as usize, len: len as usize }
+        });
+        let task = self.task(call, decision, elements, received, Ends::one(memory), prepared);
+        Held::new(&self.world, task, own)
+    }
+
+    /// An all-to-all whose blocks are handed on from rank to rank, in a workspace.
+    fn hand_on<T: Element>(
+        &self,
+        call: &Call<T>,
+        decision: &Decision,
+        elements: usize,
+        from: (&Memory, usize),
+        to: (&Memory, usize),
+    ) -> Result<()> {
+        let relay = self.relay(&decision.problem);
+        let bytes = decision.problem.largest as usize;
+        let workspace = self.world.workspace(relay.size() as usize)?;
+        let room = &workspace.region.memory;
+        for rank in 0..self.size() {
+            room.copy(relay.start(rank).start as usize, from.0, from.1 + rank as usize * bytes, bytes);
         }
-        let source = match region {
-            Some(region) => Source::Registered(region),
-            None => Source::Unregistered(memory),
-        };
-        let blocks = partition.blocks();
-        let signature = Signature {
-            root: how.root,
-            bytes: bytes as u64,
-            blocks,
-            prepared,
-            ..Signature::bare(Collective::Broadcast)
-        };
-        let plan = Box::new(Circulant::new(self.place, how.root, blocks));
-        let pace = select::pace(&partition, &self.costs);
-        self.prepare(Task {
-            communicator: self.number,
-            group: None,
-            signature,
-            plan,
-            layout: Box::new(partition),
-            pace,
-            piece: 0,
-            fold: None,
-            small: select::is_small(&partition),
-            from: source,
-            to: None,
-        })
+        let ends = Ends::one(Source::Registered(workspace.region.clone()));
+        let task = self.task(call, decision, elements, 0, ends, false);
+        self.world.engine().run(task)?;
+        for rank in 0..self.size() {
+            to.0.copy(to.1 + rank as usize * bytes, room, relay.end(rank).start as usize, bytes);
+        }
+        Ok(())
     }
 
     /// A ping-pong of `bytes` bytes between ranks 0 and 1.
@@ -345,21 +334,26 @@ impl Communicator {
             to: None,
         })
     }
+}
 
-    fn prepare(&self, task: Task) -> Result<Held> {
-        let handle = self.world.engine().prepare(task)?;
-        Ok(Held::new(&self.world, handle))
-    }
+/// Whether blocks are handed on in a workspace of their own.
+fn is_relay(decision: &Decision) -> bool {
+    decision.entry.collective == Collective::Alltoall && decision.entry.scattered
 }
 
 /// The number of the communicator of all ranks.
 const WORLD: u32 = 0;
 
 /// A barrier, or the last one of all.
-fn barrier_task(place: Place, collective: Collective) -> Result<Task> {
+fn barrier_task(
+    place: Place,
+    communicator: u32,
+    group: Option<Arc<[Rank]>>,
+    collective: Collective,
+) -> Result<Task> {
     Ok(Task {
-        communicator: WORLD,
-        group: None,
+        communicator,
+        group,
         signature: Signature::bare(collective),
         plan: Box::new(Dissemination::new(place)),
         layout: Box::new(Partition::even(0, 1)),
@@ -378,10 +372,21 @@ struct Lent<'w> {
     world: &'w World,
 }
 
+impl<'w> Lent<'w> {
+    /// Borrows both for as long as it lives.
+    fn new<T: Element>(data: &'w mut [T], world: &'w World) -> Self {
+        let (start, bytes) = (NonNull::from(&mut *data).cast::<u8>(), size_of_val(data));
+        // SAFETY: - the bytes are `data`'s, which is borrowed mutably as long as this lives
+        //         - when it ends, however that happens, its drop sees to it that nobody else has them
+        //         - what is written are values of T once `window::check` has been over them (Element)
+        Lent { memory: unsafe { Memory::lend(start, bytes) }, world }
+    }
+}
+
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if self.memory.holders() > 1 {
-            let error = Error::transport("broadcast", "a call was cut off by a panic", "see its message");
+            let error = Error::transport("call", "it was cut off by a panic", "see its message");
             self.world.engine().shut_down(error);
         }
     }

@@ -2,25 +2,39 @@
 
 use std::sync::Arc;
 
-use bytemuck::Pod;
-
 use super::window::Window;
 use super::world::World;
-use crate::engine::Handle;
+use crate::engine::{Handle, Task};
 use crate::error::Result;
+use crate::fold::element::Element;
+use crate::transport::memory::Memory;
 
 /// An operation of the engine that somebody holds; the engine may let go of it when nobody does.
 pub(super) struct Held {
     handle: Handle,
     world: Arc<World>,
+    own: Option<OwnPart>,
+}
+
+/// What a rank sends to itself: copied at every start.
+pub(super) struct OwnPart {
+    pub source: Memory,
+    pub from: usize,
+    pub target: Memory,
+    pub to: usize,
+    pub len: usize,
 }
 
 impl Held {
-    pub(super) fn new(world: &Arc<World>, handle: Handle) -> Self {
-        Held { handle, world: Arc::clone(world) }
+    pub(super) fn new(world: &Arc<World>, task: Task, own: Option<OwnPart>) -> Result<Self> {
+        let handle = world.engine().prepare(task)?;
+        Ok(Held { handle, world: Arc::clone(world), own })
     }
 
     pub(super) fn start(&self) -> Result<()> {
+        if let Some(own) = &self.own {
+            own.target.copy(own.to, &own.source, own.from, own.len);
+        }
         self.world.engine().start(self.handle)
     }
 
@@ -44,12 +58,12 @@ impl Drop for Held {
 /// To drop it does no harm: the call goes on, and its window is given back to the system when it is
 /// done.
 #[must_use = "a request gives its window back when it is waited for"]
-pub struct Request<T: Pod> {
+pub struct Request<T: Element> {
     window: Window<T>,
     held: Held,
 }
 
-impl<T: Pod> Request<T> {
+impl<T: Element> Request<T> {
     pub(super) fn new(window: Window<T>, held: Held) -> Self {
         Request { window, held }
     }
@@ -62,6 +76,7 @@ impl<T: Pod> Request<T> {
     /// Waits until the call is done, and gives the window back.
     pub fn wait(self) -> Result<Window<T>> {
         self.held.wait()?;
+        self.window.check()?;
         Ok(self.window)
     }
 }
@@ -71,12 +86,12 @@ impl<T: Pod> Request<T> {
 ///
 /// All ranks of the communicator prepare it, and start it equally often. Dropped while it runs, it
 /// runs to its end, like a [`Request`].
-pub struct Prepared<T: Pod> {
+pub struct Prepared<T: Element> {
     window: Window<T>,
     held: Held,
 }
 
-impl<T: Pod> Prepared<T> {
+impl<T: Element> Prepared<T> {
     pub(super) fn new(window: Window<T>, held: Held) -> Self {
         Prepared { window, held }
     }
@@ -97,23 +112,25 @@ impl<T: Pod> Prepared<T> {
     /// The window's elements; waits first where a start is still running.
     pub fn window(&mut self) -> Result<&mut Window<T>> {
         self.held.wait()?;
+        self.window.check()?;
         Ok(&mut self.window)
     }
 
     /// The window, for other uses; waits first where a start is still running.
     pub fn into_window(self) -> Result<Window<T>> {
         self.held.wait()?;
+        self.window.check()?;
         Ok(self.window)
     }
 }
 
 /// A prepared call that runs. To drop it does no harm: the next use of the [`Prepared`] waits for it.
 #[must_use = "the window is not filled before `wait`"]
-pub struct Running<'p, T: Pod> {
+pub struct Running<'p, T: Element> {
     prepared: &'p mut Prepared<T>,
 }
 
-impl<T: Pod> Running<'_, T> {
+impl<T: Element> Running<'_, T> {
     /// Makes progress, and says whether the call is done. Never waits.
     pub fn test(&mut self) -> Result<bool> {
         self.prepared.held.test()

@@ -4,10 +4,9 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use bytemuck::Pod;
-
 use super::world::World;
 use crate::error::{Error, Result};
+use crate::fold::element::{self, Element};
 use crate::transport::Region;
 use crate::transport::memory::Memory;
 
@@ -18,7 +17,7 @@ const PAGE: usize = 4096;
 ///
 /// Calls that run in the background take a window over and give it back when they are done, so that
 /// nobody looks at it meanwhile.
-pub struct Window<T: Pod> {
+pub struct Window<T: Element> {
     memory: Memory,
     /// `None` only while it is dropped.
     region: Option<Region>,
@@ -27,7 +26,7 @@ pub struct Window<T: Pod> {
     elements: PhantomData<T>,
 }
 
-impl<T: Pod> Window<T> {
+impl<T: Element> Window<T> {
     pub(super) fn new(world: Arc<World>, len: usize) -> Result<Self> {
         let bytes = len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::argument("window", format!("{len} elements of {} bytes", size_of::<T>()), "ask for less")
@@ -50,12 +49,25 @@ impl<T: Pod> Window<T> {
         Arc::ptr_eq(&self.world, world)
     }
 
+    /// What peers have put must be values of `T`. Costs nothing for types of which every pattern is one.
+    pub(super) fn check(&self) -> Result<()> {
+        check::<T>(&self.memory)
+    }
+
     pub(super) fn region(&self) -> Option<Region> {
         self.region.clone()
     }
 }
 
-impl<T: Pod> Drop for Window<T> {
+/// Zero takes the place of what is no value of `T`, which is an error.
+pub(super) fn check<T: Element>(memory: &Memory) -> Result<()> {
+    memory.change(0, memory.len(), element::check::<T>).map_err(|index| {
+        let what = format!("element {index} has bits that are no value of its type");
+        Error::transport("check", what, "are all ranks of one program?")
+    })
+}
+
+impl<T: Element> Drop for Window<T> {
     /// The registration ends under the engine's lock: a transport serves one thread at a time.
     fn drop(&mut self) {
         let engine = self.world.engine();
@@ -64,21 +76,21 @@ impl<T: Pod> Drop for Window<T> {
     }
 }
 
-impl<T: Pod> Deref for Window<T> {
+impl<T: Element> Deref for Window<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
         let start = self.memory.address().cast::<T>();
         // SAFETY: - `memory` holds `len` elements from `start` on (new) as long as `self` lives
         //         - pages are aligned for it (checked in new); for no bytes the address is made to be
-        //         - every bit pattern is a value (Pod), and the pages are zeroed at first
+        //         - zero is a value (Element), and what peers have put is checked when their call is done
         //         - nobody writes meanwhile: a peer puts only into what a running call has offered,
         //           and a call has the window by value or borrows it mutably
         unsafe { std::slice::from_raw_parts(aligned(start.as_ptr(), self.len), self.len) }
     }
 }
 
-impl<T: Pod> DerefMut for Window<T> {
+impl<T: Element> DerefMut for Window<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         let start = self.memory.address().cast::<T>();
         // SAFETY: as in `deref`; and `&mut self` is the only borrow

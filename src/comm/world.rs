@@ -1,14 +1,21 @@
 //! What the communicators of a process share: the engine, and how the process leaves.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::boot::Exchange;
 use crate::engine::{Engine, Task};
 use crate::error::{self, Error, Result};
+use crate::transport::Region;
+use crate::transport::memory::Memory;
 
 /// The engine of this process, for one thread at a time.
 pub struct World {
     engine: Mutex<Engine>,
+    /// The number of the next communicator, as far as this rank knows.
+    next: AtomicU32,
+    /// Working memory that no call needs at the moment.
+    spare: Mutex<Vec<Region>>,
     /// How to leave; none for ranks that are threads of one process.
     farewell: Option<Mutex<Farewell>>,
 }
@@ -23,7 +30,37 @@ pub(super) struct Farewell {
 
 impl World {
     pub(super) fn new(engine: Engine, farewell: Option<Farewell>) -> Arc<Self> {
-        Arc::new(World { engine: Mutex::new(engine), farewell: farewell.map(Mutex::new) })
+        Arc::new(World {
+            engine: Mutex::new(engine),
+            next: AtomicU32::new(1),
+            spare: Mutex::default(),
+            farewell: farewell.map(Mutex::new),
+        })
+    }
+
+    /// The lowest number that a new communicator may have, as far as this rank knows.
+    pub(super) fn next_number(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// A communicator has this number: no later one will.
+    pub(super) fn takes_number(&self, number: u32) {
+        self.next.fetch_max(number + 1, Ordering::Relaxed);
+    }
+
+    /// Registered memory of at least so many bytes, for the length of a call.
+    pub(super) fn workspace(&self, bytes: usize) -> Result<Workspace<'_>> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = (0..spare.len()).filter(|&i| spare[i].memory.len() >= bytes);
+        if let Some(found) = fitting.min_by_key(|&i| spare[i].memory.len()) {
+            return Ok(Workspace { region: spare.swap_remove(found), world: self });
+        }
+        // A registration ends under the engine's lock: a transport serves one thread at a time.
+        let mut engine = self.engine();
+        spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
+        spare.truncate(KEPT);
+        let region = engine.register(Memory::zeroed(bytes.next_power_of_two().max(LEAST))?)?;
+        Ok(Workspace { region, world: self })
     }
 
     /// The engine. After a panic inside it nothing can be said about its state, so its traffic ends.
@@ -36,6 +73,24 @@ impl World {
     }
 }
 
+/// Bytes of a workspace, at least.
+const LEAST: usize = 16 << 10;
+/// Workspaces that are kept for later calls.
+const KEPT: usize = 2;
+
+/// Registered memory for the length of a call.
+pub(super) struct Workspace<'w> {
+    pub region: Region,
+    world: &'w World,
+}
+
+impl Drop for Workspace<'_> {
+    fn drop(&mut self) {
+        let mut spare = self.world.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.push(self.region.clone());
+    }
+}
+
 impl Drop for World {
     /// Leaves in good order, unless a panic is on its way: then the others hear that this rank is lost.
     fn drop(&mut self) {
@@ -43,6 +98,7 @@ impl Drop for World {
         if std::thread::panicking() {
             return;
         }
+        self.spare.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
         // What broke the engine before, a call has returned; it is not told twice.

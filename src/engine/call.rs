@@ -58,7 +58,7 @@ impl fmt::Display for Signature {
             write!(f, "root {}, ", self.root)?;
         }
         if let Some(numbers) = self.fold {
-            write!(f, "{}, ", fold::names(numbers))?;
+            write!(f, "{}, ", fold::words(numbers))?;
         }
         let blocks = if self.blocks == 1 { "block" } else { "blocks" };
         write!(f, "{} bytes in {} {blocks}", self.bytes, self.blocks)?;

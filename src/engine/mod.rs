@@ -90,11 +90,17 @@ pub enum Source {
 }
 
 impl Source {
-    fn memory(self) -> Memory {
+    /// The bytes.
+    pub fn memory(&self) -> &Memory {
         match self {
-            Source::Registered(region) => region.memory,
+            Source::Registered(region) => &region.memory,
             Source::Unregistered(memory) => memory,
         }
+    }
+
+    /// The bytes, without the registration.
+    pub fn into_memory(self) -> Memory {
+        self.memory().clone()
     }
 }
 
@@ -208,8 +214,8 @@ impl Engine {
 
     fn path(&mut self, small: bool, from: Source, to: Option<Source>) -> Result<Path> {
         if small {
-            let from = from.memory();
-            return Ok(Path::Slots { to: to.map_or_else(|| from.clone(), Source::memory), from });
+            let from = from.into_memory();
+            return Ok(Path::Slots { to: to.map_or_else(|| from.clone(), Source::into_memory), from });
         }
         let from = self.registered(from)?;
         let to = to.map(|to| self.registered(to)).transpose()?;

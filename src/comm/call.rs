@@ -1,0 +1,254 @@
+//! What a collective call is to do, in one description for all three tenses.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::collective::Collective;
+use crate::engine::notice::MAX_BLOCKS;
+use crate::error::{Error, Result};
+use crate::fold::element::Element;
+use crate::fold::{self, Fold, Operator};
+use crate::rank::{Place, Rank};
+
+/// A collective call, described: what, from or to whom, which parts, by which operator; and, where one
+/// wants to say so, by which algorithm and in how many blocks.
+///
+/// It works in place, on one buffer of all elements that it is about:
+///
+/// | call | before | after |
+/// |---|---|---|
+/// | broadcast | the root's whole buffer | everybody's |
+/// | reduce | everybody's whole buffer | the root's; the others' is used up |
+/// | allreduce | everybody's | everybody's |
+/// | allgather(v) | each rank's part `r` | all parts at all |
+/// | reduce_scatter(_block) | everybody's | part `r` of each rank; the rest is used up |
+/// | scatter(v) | the root's | part `r` of each rank; others may have been used |
+/// | gather(v) | each rank's part `r` | the root's; the others' may have been used |
+/// | alltoall(v) | the first half: a part for each rank | the second half: a part from each rank |
+///
+/// ```
+/// # use circulant::comm::{Communicator, Call};
+/// # use circulant::fold::Sum;
+/// # fn main() -> circulant::error::Result<()> {
+/// # let comm = &Communicator::loopback(1, 0)?[0];
+/// let mut data = [1.0, 2.0];
+/// comm.run(&mut data, Call::allreduce(Sum))?;
+/// comm.run(&mut data, Call::allreduce(Sum).algorithm("ring"))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Call<T> {
+    pub(super) collective: Collective,
+    pub(super) root: Rank,
+    pub(super) counts: Counts,
+    pub(super) fold: Option<Arc<dyn Fold>>,
+    pub(super) algorithm: Option<String>,
+    pub(super) blocks: Option<u32>,
+    elements: Option<usize>,
+    element: PhantomData<fn(T)>,
+}
+
+/// How many elements the ranks' parts have.
+#[derive(Debug, Clone)]
+pub(super) enum Counts {
+    /// One vector, or parts of one size: it follows from the buffer.
+    Equal,
+    /// Each rank's part.
+    Each(Arc<[usize]>),
+    /// What goes to each rank, and what comes from each.
+    Pairs(Arc<[usize]>, Arc<[usize]>),
+}
+
+impl<T: Element> Call<T> {
+    fn new(collective: Collective) -> Self {
+        Call {
+            collective,
+            root: 0,
+            counts: Counts::Equal,
+            fold: None,
+            algorithm: None,
+            blocks: None,
+            elements: None,
+            element: PhantomData,
+        }
+    }
+
+    fn rooted(collective: Collective, root: Rank) -> Self {
+        Call { root, ..Call::new(collective) }
+    }
+
+    fn counted(collective: Collective, root: Rank, counts: &[usize]) -> Self {
+        Call { counts: Counts::Each(counts.into()), ..Call::rooted(collective, root) }
+    }
+
+    fn folding(self, operator: impl Operator<T> + 'static) -> Self {
+        Call { fold: Some(fold::of(operator)), ..self }
+    }
+
+    /// The root's elements to all ranks.
+    pub fn broadcast(root: Rank) -> Self {
+        Call::rooted(Collective::Broadcast, root)
+    }
+
+    /// All ranks' elements combined, at the root.
+    pub fn reduce(root: Rank, operator: impl Operator<T> + 'static) -> Self {
+        Call::rooted(Collective::Reduce, root).folding(operator)
+    }
+
+    /// All ranks' elements combined, at all ranks.
+    pub fn allreduce(operator: impl Operator<T> + 'static) -> Self {
+        Call::new(Collective::Allreduce).folding(operator)
+    }
+
+    /// All ranks' parts, of one size, to all.
+    pub fn allgather() -> Self {
+        Call::new(Collective::Allgather)
+    }
+
+    /// All ranks' parts to all; rank `r`'s has `counts[r]` elements.
+    pub fn allgatherv(counts: &[usize]) -> Self {
+        Call::counted(Collective::Allgatherv, 0, counts)
+    }
+
+    /// All ranks' elements combined, `counts[r]` of them to rank `r`.
+    pub fn reduce_scatter(counts: &[usize], operator: impl Operator<T> + 'static) -> Self {
+        Call::counted(Collective::ReduceScatter, 0, counts).folding(operator)
+    }
+
+    /// All ranks' elements combined, to each rank as many.
+    pub fn reduce_scatter_block(operator: impl Operator<T> + 'static) -> Self {
+        Call::new(Collective::ReduceScatterBlock).folding(operator)
+    }
+
+    /// The root's parts, of one size, one to each rank.
+    pub fn scatter(root: Rank) -> Self {
+        Call::rooted(Collective::Scatter, root)
+    }
+
+    /// The root's parts, `counts[r]` elements to rank `r`.
+    pub fn scatterv(counts: &[usize], root: Rank) -> Self {
+        Call::counted(Collective::Scatterv, root, counts)
+    }
+
+    /// All ranks' parts, of one size, to the root.
+    pub fn gather(root: Rank) -> Self {
+        Call::rooted(Collective::Gather, root)
+    }
+
+    /// All ranks' parts to the root; rank `r`'s has `counts[r]` elements.
+    pub fn gatherv(counts: &[usize], root: Rank) -> Self {
+        Call::counted(Collective::Gatherv, root, counts)
+    }
+
+    /// From every rank a part for every rank, all of one size. The buffer's first half goes out, part by
+    /// part; the second half comes in.
+    pub fn alltoall() -> Self {
+        Call::new(Collective::Alltoall)
+    }
+
+    /// From every rank a part for every rank: `sent[r]` elements to rank `r`, one part after the other, and
+    /// behind them `received[r]` from it. What one rank sends to another is what that one receives.
+    pub fn alltoallv(sent: &[usize], received: &[usize]) -> Self {
+        let counts = Counts::Pairs(sent.into(), received.into());
+        Call { counts, ..Call::new(Collective::Alltoallv) }
+    }
+
+    /// Sets the algorithm by its name in the catalogue (all ranks the same); otherwise it follows from sizes,
+    /// the number of ranks, the operator, and what a put was measured to cost.
+    pub fn algorithm(self, name: impl Into<String>) -> Self {
+        Call { algorithm: Some(name.into()), ..self }
+    }
+
+    /// Sets the number of blocks by hand (all ranks the same), for algorithms that take several.
+    pub fn blocks(self, blocks: u32) -> Self {
+        Call { blocks: Some(blocks), ..self }
+    }
+
+    /// Takes only the first `elements` elements of the buffer (all ranks the same).
+    pub fn elements(self, elements: usize) -> Self {
+        Call { elements: Some(elements), ..self }
+    }
+
+    /// The same on parts of these lengths; a call without parts stays as it is.
+    pub(super) fn segment(&self, counts: &[usize]) -> Self {
+        let collective = match self.collective {
+            Collective::Reduce => return self.clone(),
+            Collective::ReduceScatterBlock => Collective::ReduceScatter,
+            Collective::Scatter => Collective::Scatterv,
+            Collective::Gather => Collective::Gatherv,
+            other => other,
+        };
+        Call { collective, counts: Counts::Each(counts.into()), ..self.clone() }
+    }
+
+    /// What is done.
+    pub fn collective(&self) -> Collective {
+        self.collective
+    }
+
+    /// How many of a buffer's elements go out; what comes in begins behind them, where it has a place of its own.
+    pub(super) fn sent(&self, elements: usize) -> usize {
+        match &self.counts {
+            Counts::Pairs(sent, _) => sent.iter().sum(),
+            _ if self.collective == Collective::Alltoall => elements / 2,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn bad(&self, what: impl Into<String>, cure: impl Into<String>) -> Error {
+        Error::argument(self.collective.name(), what, cure)
+    }
+
+    /// How many elements of a buffer of `len` it is about, where its arguments fit.
+    pub(super) fn elements_of(&self, len: usize, place: Place) -> Result<usize> {
+        let p = place.size;
+        if self.root >= p {
+            let what = format!("root {} of a communicator of {p} ranks", self.root);
+            return Err(self.bad(what, format!("take a root from 0 to {}", p - 1)));
+        }
+        if let Some(blocks) = self.blocks.filter(|&blocks| blocks == 0 || blocks > MAX_BLOCKS) {
+            return Err(self.bad(format!("{blocks} blocks"), format!("take 1 to {MAX_BLOCKS}")));
+        }
+        let wanted = match &self.counts {
+            Counts::Equal => self.elements.unwrap_or(len),
+            Counts::Each(counts) => self.sum(counts, p)?,
+            Counts::Pairs(sent, received) => {
+                let both = self.sum(sent, p)?.checked_add(self.sum(received, p)?);
+                both.ok_or_else(|| self.too_many())?
+            }
+        };
+        if wanted > len {
+            let cure = format!("make it larger, or take {len} elements at most");
+            return Err(self.bad(format!("{wanted} elements of a buffer of {len}"), cure));
+        }
+        wanted.checked_mul(size_of::<T>().max(1)).filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| self.too_many())?;
+        self.check_divides(wanted, p as usize)?;
+        Ok(wanted)
+    }
+
+    fn check_divides(&self, elements: usize, p: usize) -> Result<()> {
+        let parts = match self.collective {
+            Collective::Alltoall => 2 * p,
+            Collective::Allgather | Collective::ReduceScatterBlock | Collective::Scatter | Collective::Gather => p,
+            _ => return Ok(()),
+        };
+        if elements.is_multiple_of(parts) {
+            return Ok(());
+        }
+        let cure = format!("take a multiple of {parts}, or the call with counts");
+        Err(self.bad(format!("{elements} elements in {parts} equal parts"), cure))
+    }
+
+    fn sum(&self, counts: &[usize], p: u32) -> Result<usize> {
+        if counts.len() != p as usize {
+            let what = format!("{} counts for {p} ranks", counts.len());
+            return Err(self.bad(what, "give one for each rank"));
+        }
+        counts.iter().try_fold(0usize, |sum, &count| sum.checked_add(count)).ok_or_else(|| self.too_many())
+    }
+
+    fn too_many(&self) -> Error {
+        self.bad("counts whose bytes exceed all memory", "give smaller counts")
+    }
+}

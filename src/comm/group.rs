@@ -1,0 +1,135 @@
+//! Communicators out of communicators: split by colour and key, duplicated, freed.
+
+use std::sync::Arc;
+
+use super::channels::neighbours;
+use super::{Call, Communicator};
+use crate::engine::slots::Card;
+use crate::error::Result;
+use crate::rank::{Place, Rank};
+use crate::schedule::Graph;
+use crate::transport::RemoteKey;
+
+/// No new communicator for this rank.
+const NONE: u64 = u64::MAX;
+/// The most new channels of a rank: two for each of the at most 32 rounds of a phase.
+const MOST: usize = 64;
+
+impl Communicator {
+    /// Splits the communicator: the ranks with one colour make a new one, in the order of their keys (and
+    /// of their ranks here, where keys are equal). A rank without colour gets `None`. All ranks must
+    /// call it. Two allgathers of a few words; the second, with the places of new slots, only where there
+    /// are more than 48 ranks in the world.
+    ///
+    /// ```
+    /// # use circulant::comm::{Communicator, Call};
+    /// # use circulant::fold::Sum;
+    /// # fn main() -> circulant::error::Result<()> {
+    /// # let comm = &Communicator::loopback(1, 0)?[0];
+    /// let parity = comm.split(Some(comm.rank() % 2), 0)?.expect("it has a colour");
+    /// parity.run(&mut [1], Call::allreduce(Sum))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Communicator>> {
+        let own = [colour.map_or(NONE, u64::from), key as u64, u64::from(self.world.next_number())];
+        let mut all = vec![[0u64; 3]; self.size() as usize];
+        all[self.rank() as usize] = own;
+        self.run(&mut all, Call::allgather())?;
+        let number = all.iter().map(|word| word[2]).max().unwrap_or(1) as u32;
+        self.world.takes_number(number);
+
+        let mut members: Vec<Rank> =
+            (0..).zip(&all).filter(|(_, word)| word[0] == own[0]).map(|(rank, _)| rank).collect();
+        members.sort_by_key(|&rank| (all[rank as usize][1] as i64, rank));
+        let rank = members.iter().position(|&rank| rank == self.rank()).unwrap_or_default() as Rank;
+        let group: Arc<[Rank]> = members.into_iter().map(|rank| self.world_rank(rank)).collect();
+        let place = match colour {
+            Some(_) => Place { rank, size: group.len() as u32 },
+            None => Place { rank: 0, size: 1 },
+        };
+        if !self.all_wide {
+            self.connect(place, &group)?;
+        }
+        Ok(colour.map(|_| Communicator {
+            world: Arc::clone(&self.world),
+            place,
+            number,
+            group: Some(group),
+            graph: Arc::new(Graph::new(place.size)),
+            all_wide: self.all_wide,
+            costs: self.costs,
+            max_put: self.max_put,
+            about: self.about.clone(),
+        }))
+    }
+
+    /// The same ranks once more: calls on one do not mix with calls on the other. All ranks must call it.
+    pub fn duplicate(&self) -> Result<Communicator> {
+        let same = self.split(Some(0), 0)?;
+        same.ok_or_else(|| crate::error::Error::argument("duplicate", "no communicator came of it", "call it on all ranks"))
+    }
+
+    /// Gives the communicator up, once all its ranks do: whatever was started on it should be done. To drop it
+    /// does the same without waiting for the others.
+    ///
+    /// A freed communicator cannot be used, which the compiler sees to:
+    /// ```compile_fail,E0382
+    /// # use circulant::comm::Communicator;
+    /// # fn main() -> circulant::error::Result<()> {
+    /// let comm = Communicator::loopback(1, 0)?.remove(0);
+    /// let other = comm.duplicate()?;
+    /// other.free()?;
+    /// other.barrier()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn free(self) -> Result<()> {
+        self.barrier()
+    }
+
+    /// The rank in the world of one of this communicator's ranks.
+    pub fn world_rank(&self, rank: Rank) -> Rank {
+        self.group.as_ref().map_or(rank, |group| group[rank as usize])
+    }
+
+    /// Gives the new group's ranks channels to their neighbours, where they have none. All ranks of this
+    /// communicator take part.
+    fn connect(&self, place: Place, group: &[Rank]) -> Result<()> {
+        let peers: Vec<Rank> = match place.size {
+            1 => Vec::new(),
+            _ => neighbours(place).into_iter().map(|rank| group[rank as usize]).collect(),
+        };
+        let own = self.world.engine().add_channels(&peers)?;
+        let mut all = vec![[0u64; 3 + MOST]; self.size() as usize];
+        all[self.rank() as usize] = encode(&own);
+        self.run(&mut all, Call::allgather())?;
+        let card = |rank: Rank| {
+            let found = (0..self.size()).find(|&here| self.world_rank(here) == rank)?;
+            Some(decode(&all[found as usize]))
+        };
+        self.world.engine().connect_channels(&own, card)
+    }
+}
+
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        if self.number != super::WORLD {
+            self.world.engine().free(self.number);
+        }
+    }
+}
+
+/// A card as words: inbox, first channel, and the peers, each plus one.
+fn encode(card: &Card) -> [u64; 3 + MOST] {
+    let mut words = [0; 3 + MOST];
+    words[..3].copy_from_slice(&[card.inbox.base, card.inbox.key, u64::from(card.first)]);
+    words[3..].iter_mut().zip(&card.peers).for_each(|(word, &peer)| *word = u64::from(peer) + 1);
+    words
+}
+
+fn decode(words: &[u64; 3 + MOST]) -> Card {
+    let peers = words[3..].iter().take_while(|&&word| word > 0).map(|&word| (word - 1) as Rank);
+    let inbox = RemoteKey { base: words[0], key: words[1] };
+    Card { inbox, first: words[2] as u32, peers: peers.collect() }
+}

@@ -1,0 +1,219 @@
+//! From a call to the engine's task: which algorithm, how many blocks, where they lie.
+
+use std::sync::Arc;
+
+use super::call::{Call, Counts};
+use super::Communicator;
+use crate::algorithm::{self, Entry, Shape};
+use crate::collective::{Collective, Numbering};
+use crate::engine::call::Signature;
+use crate::engine::{Source, Task};
+use crate::error::Result;
+use crate::fold::element::Element;
+use crate::plan::Plan;
+use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
+use crate::plan::partition::Partition;
+use crate::rank::Rank;
+use crate::select::{self, LAST, Problem};
+
+/// What has been decided about a call: all ranks decide alike.
+pub(super) struct Decision {
+    pub problem: Problem,
+    pub entry: &'static Entry,
+    pub blocks: u32,
+}
+
+/// The memory of a call.
+pub(super) struct Ends {
+    pub from: Source,
+    /// Where it lands, if not there.
+    pub to: Option<Source>,
+}
+
+impl Ends {
+    pub(super) fn one(memory: Source) -> Self {
+        Ends { from: memory, to: None }
+    }
+}
+
+impl Communicator {
+    /// Which algorithm, and how many blocks, for `elements` elements.
+    pub(super) fn decide<T: Element>(&self, call: &Call<T>, elements: usize) -> Result<Decision> {
+        let problem = self.problem(call, elements);
+        let entry = match &call.algorithm {
+            Some(name) => self.asked_for(call, &problem, name)?,
+            None => problem.algorithm(&self.costs).ok_or_else(|| {
+                call.bad("no algorithm serves it", "see `circulant plan --list` for what there is")
+            })?,
+        };
+        if call.blocks.is_some_and(|blocks| blocks > 1) && !entry.pipelined {
+            let what = format!("{} blocks, where {} takes one", call.blocks.unwrap_or(1), entry.name);
+            return Err(call.bad(what, "name an algorithm that takes several"));
+        }
+        let blocks = call.blocks.unwrap_or_else(|| problem.blocks(entry, &self.costs, self.max_put));
+        Ok(Decision { problem, entry, blocks })
+    }
+
+    fn problem<T: Element>(&self, call: &Call<T>, elements: usize) -> Problem {
+        let (unit, p) = (size_of::<T>() as u64, self.size());
+        let bytes = elements as u64 * unit;
+        let (bytes, largest) = match &call.counts {
+            Counts::Each(counts) => (bytes, counts.iter().max().map_or(0, |&most| most as u64 * unit)),
+            // What the others send is not known here.
+            Counts::Pairs(..) => (0, 0),
+            Counts::Equal => match call.collective {
+                Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p)),
+                other if other.numbering() == Numbering::Parts => (bytes, bytes / u64::from(p)),
+                _ => (bytes, bytes),
+            },
+        };
+        let commutes = call.fold.as_ref().is_none_or(|fold| fold.commutes());
+        Problem { collective: call.collective, p, unit, bytes, largest, commutes }
+    }
+
+    fn asked_for<T: Element>(
+        &self,
+        call: &Call<T>,
+        problem: &Problem,
+        name: &str,
+    ) -> Result<&'static Entry> {
+        let Some(entry) = algorithm::named(call.collective, name) else {
+            let names: Vec<_> = algorithm::of(call.collective).map(|entry| entry.name).collect();
+            return Err(call.bad(format!("no algorithm `{name}`"), format!("take one of: {}", names.join(", "))));
+        };
+        match problem.candidates().any(|one| std::ptr::eq(one, entry)) {
+            true => Ok(entry),
+            false => Err(call.bad(
+                format!("algorithm `{name}` does not serve this call: {}", entry.restriction),
+                "leave the choice to the library, or name another",
+            )),
+        }
+    }
+
+    /// The task of a call as it was decided; `received` is where, in elements, what comes in begins in its
+    /// memory (of an all-to-all).
+    pub(super) fn task<T: Element>(
+        &self,
+        call: &Call<T>,
+        decision: &Decision,
+        elements: usize,
+        received: u64,
+        ends: Ends,
+        prepared: bool,
+    ) -> Task {
+        let Decision { problem, entry, blocks } = *decision;
+        let parts = self.parts(call, elements);
+        let shape = Shape {
+            place: self.place,
+            root: call.root,
+            blocks,
+            graph: Arc::clone(&self.graph),
+            present: present(&parts),
+        };
+        let plan = entry.plan(&shape);
+        let unit = problem.unit;
+        let layout: Box<dyn Layout> = match call.collective.numbering() {
+            Numbering::Whole => Box::new(vector(elements as u64, entry, blocks, &*plan).in_units_of(unit)),
+            Numbering::Parts => Box::new(Parts { parts: parts.into(), blocks, unit, last: LAST }),
+            Numbering::Pairs if entry.scattered => Box::new(self.relay(&problem)),
+            Numbering::Pairs => Box::new(self.pairs(call, &problem, received)),
+        };
+        let piece = problem.piece(entry, &self.costs);
+        let put = match (call.collective.numbering(), piece) {
+            (Numbering::Whole, _) if entry.pipelined => problem.bytes / u64::from(blocks),
+            (_, 0) => problem.largest / u64::from(blocks),
+            (_, piece) => piece as u64,
+        };
+        Task {
+            communicator: self.number,
+            group: self.group.clone(),
+            signature: self.signature(call, decision, prepared),
+            plan,
+            layout,
+            pace: select::pace(put, &self.costs),
+            piece,
+            fold: call.fold.clone(),
+            small: problem.is_small(entry) && (entry.near || self.all_wide),
+            from: ends.from,
+            to: ends.to,
+        }
+    }
+
+    fn signature<T: Element>(&self, call: &Call<T>, decision: &Decision, prepared: bool) -> Signature {
+        let counts = match &call.counts {
+            Counts::Each(counts) => digest(counts),
+            Counts::Equal | Counts::Pairs(..) => 0,
+        };
+        Signature {
+            collective: call.collective,
+            algorithm: decision.entry.number(),
+            fold: call.fold.as_ref().map(|fold| fold.numbers()),
+            root: call.root,
+            bytes: decision.problem.bytes,
+            blocks: decision.blocks,
+            counts,
+            prepared,
+        }
+    }
+
+    /// Each rank's part, where there are such.
+    fn parts<T: Element>(&self, call: &Call<T>, elements: usize) -> Vec<Part> {
+        let p = self.size();
+        match &call.counts {
+            _ if call.collective.numbering() != Numbering::Parts => Vec::new(),
+            Counts::Each(counts) => adjacent(counts.iter().map(|&count| count as u64)),
+            _ => adjacent((0..p).map(|_| elements as u64 / u64::from(p))),
+        }
+    }
+
+    fn pairs<T: Element>(&self, call: &Call<T>, problem: &Problem, received: u64) -> Pairs {
+        let equal = |_| problem.largest / problem.unit.max(1);
+        let of = |counts: &Arc<[usize]>| adjacent(counts.iter().map(|&count| count as u64));
+        let (sent, mut incoming) = match &call.counts {
+            Counts::Pairs(sent, received) => (of(sent), of(received)),
+            _ => (adjacent((0..self.size()).map(equal)), adjacent((0..self.size()).map(equal))),
+        };
+        incoming.iter_mut().for_each(|part| part.offset += received);
+        Pairs { place: self.place, sent, received: incoming, unit: problem.unit }
+    }
+
+    /// The part that a rank sends to itself: from where, to where, in bytes.
+    pub(super) fn own_part<T: Element>(
+        &self,
+        call: &Call<T>,
+        elements: usize,
+        received: u64,
+    ) -> (u64, u64, u64) {
+        let pairs = self.pairs(call, &self.problem(call, elements), received);
+        let block = self.rank() * self.size() + self.rank();
+        let (from, to) = (pairs.source(block), pairs.target(block));
+        (from.start, to.start, (from.end - from.start).min(to.end - to.start))
+    }
+
+    /// Where blocks that are handed on lie, in a workspace of their own.
+    pub(super) fn relay(&self, problem: &Problem) -> Relay {
+        Relay::new(self.place, problem.largest)
+    }
+}
+
+/// A whole vector: in the blocks that were chosen, or in as many equal ones as the plan has.
+fn vector(elements: u64, entry: &Entry, blocks: u32, plan: &dyn Plan) -> Partition {
+    if entry.pipelined {
+        Partition::short_last(elements, blocks, LAST)
+    } else {
+        Partition::even(elements, plan.blocks())
+    }
+}
+
+/// The ranks whose parts are not empty; `None` where none is.
+fn present(parts: &[Part]) -> Option<Arc<[Rank]>> {
+    let filled = || (0..).zip(parts).filter(|(_, part)| part.count > 0).map(|(rank, _)| rank);
+    (filled().count() < parts.len()).then(|| filled().collect())
+}
+
+/// A number that differs, but for one case in four thousand million, where counts do; never 0.
+fn digest(counts: &[usize]) -> u32 {
+    let mix = |hash: u64, &count: &usize| (hash ^ count as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    let hash = counts.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    ((hash ^ hash >> 32) as u32).max(1)
+}
