@@ -3,6 +3,7 @@
 //! Every rank but the root receives each block exactly once, and no word about blocks travels: both
 //! ends of a put know from the round which block it is. Träff, doi:10.1145/3735139, Algorithm 1.
 
+use super::phases::Phases;
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round, distinct};
 use crate::rank::{Place, Rank};
 use crate::schedule::{Schedule, Skips};
@@ -11,9 +12,7 @@ use crate::schedule::{Schedule, Skips};
 pub struct Circulant {
     place: Place,
     root: Rank,
-    blocks: u32,
-    /// Rounds that the algorithm skips before the first, so that the last phase is a whole one.
-    empty: u32,
+    phases: Phases,
     skips: Skips,
     schedule: Schedule,
     /// For each residue modulo q the round `k < q` of a phase in which such blocks arrive.
@@ -27,12 +26,10 @@ impl Circulant {
     pub fn new(place: Place, root: Rank, blocks: u32) -> Self {
         let skips = Skips::new(place.size);
         let q = skips.rounds();
-        let blocks = blocks.max(1);
         let mut plan = Circulant {
             place,
             root,
-            blocks,
-            empty: if q == 0 { 0 } else { (q - (blocks - 1) % q) % q },
+            phases: Phases::new(q, blocks),
             schedule: Schedule::new(&skips, place.seen_from(root).rank),
             skips,
             arrives_in: [0; 32],
@@ -42,57 +39,40 @@ impl Circulant {
             let residue = plan.schedule.receive(k).rem_euclid(q as i32);
             plan.arrives_in[residue as usize] = k as u8;
         }
-        plan.last_arrives = plan.last_phase().find(|&i| plan.received(i) == Some(blocks - 1)).unwrap_or(0);
+        let last = plan.blocks() - 1;
+        plan.last_arrives = plan.phases.last().find(|&i| plan.received(i) == Some(last)).unwrap_or(0);
         plan
     }
 
-    /// The last `q` rounds: each round of a phase once more, with its highest block.
-    fn last_phase(&self) -> std::ops::Range<u32> {
-        self.rounds().saturating_sub(self.skips.rounds())..self.rounds()
-    }
-
-    /// The rounds in which every entry of the schedules becomes a block number, if it ever does.
-    fn first_phases(&self) -> std::ops::Range<u32> {
-        0..self.rounds().min(3 * self.skips.rounds())
-    }
-
-    /// The round of the phase (which skip, which entry of the schedules) and the number of the phase.
-    fn phase(&self, i: u32) -> (u32, u32) {
-        let (i, q) = (i + self.empty, self.skips.rounds());
-        (i % q, i / q)
-    }
-
-    /// What an entry of a schedule means in a phase: no block below 0, the last one beyond the end.
-    fn block(&self, entry: i32, phase: u32) -> Option<u32> {
-        let q = self.skips.rounds();
-        let block = i64::from(entry) - i64::from(self.empty) + i64::from(q) * i64::from(phase);
-        u32::try_from(block).ok().map(|block| block.min(self.blocks - 1))
-    }
-
     fn received(&self, i: u32) -> Option<u32> {
-        let (k, phase) = self.phase(i);
-        if self.place.rank == self.root { None } else { self.block(self.schedule.receive(k), phase) }
+        let (k, phase) = self.phases.of(i);
+        if self.place.rank == self.root { None } else { self.phases.block(self.schedule.receive(k), phase) }
     }
 
     fn sent(&self, i: u32) -> Option<Leg> {
-        let (k, phase) = self.phase(i);
+        let (k, phase) = self.phases.of(i);
+        let block = self.phases.block(self.schedule.send(k), phase)?;
         let peer = self.place.after(self.skips.skip(k));
-        if peer == self.root {
-            return None;
-        }
-        self.block(self.schedule.send(k), phase).map(|block| Leg { peer, blocks: Blocks::One(block) })
+        (peer != self.root).then_some(Leg { peer, blocks: Blocks::One(block) })
     }
 
     /// The round in which this rank, not the root, receives a block.
     fn arrival_of(&self, block: u32) -> u32 {
-        if block == self.blocks - 1 {
+        if block == self.blocks() - 1 {
             return self.last_arrives;
         }
         let q = self.skips.rounds();
-        let shifted = block + self.empty;
+        let shifted = self.phases.shifted(block);
         let k = u32::from(self.arrives_in[(shifted % q) as usize]);
         let phase = (i64::from(shifted) - i64::from(self.schedule.receive(k))) as u32 / q;
-        phase * q + k - self.empty
+        phase * q + k - self.phases.shifted(0)
+    }
+
+    /// The first round of a phase, from its round `k` on, that puts the block of an entry.
+    fn puts(&self, entry: i32, k: u32, phase: u32) -> Option<u32> {
+        let sends =
+            |&k: &u32| self.schedule.send(k) == entry && self.place.after(self.skips.skip(k)) != self.root;
+        (k..self.skips.rounds()).find(sends).and_then(|k| self.phases.round(k, phase))
     }
 }
 
@@ -102,20 +82,17 @@ impl Plan for Circulant {
     }
 
     fn rounds(&self) -> u32 {
-        match self.skips.rounds() {
-            0 => 0,
-            q => self.blocks - 1 + q,
-        }
+        self.phases.rounds()
     }
 
     fn blocks(&self) -> u32 {
-        self.blocks
+        self.phases.blocks()
     }
 
     fn round(&self, i: u32) -> Round {
         let put = self.sent(i);
         let arrival = self.received(i).map(|block| {
-            let peer = self.place.before(self.skips.skip(self.phase(i).0));
+            let peer = self.place.before(self.skips.skip(self.phases.of(i).0));
             Leg { peer, blocks: Blocks::One(block) }
         });
         let needs = match put {
@@ -127,13 +104,20 @@ impl Plan for Circulant {
         Round { put, arrival, needs, landing: Landing::Store }
     }
 
-    /// Entries of a schedule are at least -q: a neighbour that ever puts does so in the first three phases.
+    /// A block goes on in the phase in which it arrives, as the same entry, or in the next one, q lower.
+    fn forwarded(&self, i: u32) -> Option<u32> {
+        self.received(i)?;
+        let ((k, phase), q) = (self.phases.of(i), self.skips.rounds());
+        let entry = self.schedule.receive(k);
+        self.puts(entry, k + 1, phase).or_else(|| self.puts(entry - q as i32, 0, phase + 1))
+    }
+
     fn sources(&self) -> Vec<Rank> {
-        distinct(self.first_phases().filter_map(|i| self.round(i).arrival))
+        distinct(self.phases.first().filter_map(|i| self.round(i).arrival))
     }
 
     fn targets(&self) -> Vec<Rank> {
-        distinct(self.first_phases().filter_map(|i| self.round(i).put))
+        distinct(self.phases.first().filter_map(|i| self.round(i).put))
     }
 }
 

@@ -1,133 +1,153 @@
 //! The algorithms, each a [`Plan`], and the catalogue of all of them.
 //!
-//! A file here is a collective. None of them knows a network, a buffer or a byte.
+//! A file here is a family of algorithms on one graph. None of them knows a network, a buffer or a byte.
+//! What a collective promises stands in [`promise`], once, so that all its algorithms are held to the same.
 #![forbid(unsafe_code)]
 
+pub mod all_broadcast;
+pub mod alltoall;
 pub mod barrier;
 pub mod broadcast;
+mod catalogue;
+pub mod hypercube;
+pub mod linear;
+pub mod one_block;
+mod phases;
 pub mod probe;
+pub mod promise;
+pub mod ring;
+pub mod torus;
+pub mod tree;
 
+use std::sync::Arc;
+
+pub use catalogue::CATALOGUE;
+use promise::Promise;
+
+use crate::collective::Collective;
 use crate::plan::Plan;
-use crate::plan::compose::{Reversed, Then};
-use crate::plan::lockstep::{self, Breach, Contributions};
+use crate::plan::lockstep::{self, Breach, Claims};
 use crate::rank::{Place, Rank};
+use crate::schedule::Graph;
 
-/// One algorithm: what it is called, what it costs, where it comes from.
+/// One algorithm for one collective: what it is called, what it costs, where it comes from.
+#[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// The collective that it serves, by the name that the program and the C ABI use.
-    pub collective: &'static str,
+    /// The collective that it serves.
+    pub collective: Collective,
     /// Its own name.
     pub name: &'static str,
-    /// How many rounds, in terms of n blocks and q = ⌈log₂ p⌉.
+    /// How many rounds, in terms of p ranks, n blocks, q = ⌈log₂ p⌉ and the torus' sides a and b.
     pub rounds: &'static str,
-    /// What the busiest rank sends, in terms of the message m.
+    /// What the busiest rank puts, in terms of the message m: a vector, all parts together, or in an
+    /// all-to-all all that one rank has for others.
     pub volume: &'static str,
     /// Paper and section.
     pub source: &'static str,
-    build: fn(Place, Rank, u32) -> Box<dyn Plan>,
-    start: fn(Rank, Rank) -> bool,
-    end: fn(u32, Rank, Rank) -> Option<Contributions>,
+    /// For what it is fit, in words; empty where for everything.
+    pub restriction: &'static str,
+    /// Whether it takes a number of blocks; if not, that is 1.
+    pub pipelined: bool,
+    /// Whether it keeps the ranks' order, and so is fit for operators that do not commute; true as well of
+    /// collectives that combine nothing.
+    pub ordered: bool,
+    /// Whether it puts along edges of the circulant graph only.
+    pub near: bool,
+    /// Whether two ranks put each other the same block in one round and fold it: only where what is put is
+    /// copied first.
+    pub exchanges: bool,
+    fits: fn(u32) -> bool,
+    build: fn(&Shape) -> Box<dyn Plan>,
+}
+
+/// What a plan is made for.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    /// Whose plan it is.
+    pub place: Place,
+    /// The rank with a part of its own, where the collective has one; others do not look at it.
+    pub root: Rank,
+    /// Into how many blocks the vector, or each part, is cut, where the algorithm is pipelined; with parts,
+    /// `p` times that is less than 2³².
+    pub blocks: u32,
+    /// The graph of `place.size` ranks; all plans of a communicator share one.
+    pub graph: Arc<Graph>,
+    /// The ranks whose parts are not empty, in their order; `None`: all. What goes in n blocks from all
+    /// ranks leaves the others out.
+    pub present: Option<Arc<[Rank]>>,
 }
 
 impl Entry {
-    /// One rank's plan for a root and a number of blocks (which a barrier ignores).
-    pub fn plan(&self, place: Place, root: Rank, blocks: u32) -> Box<dyn Plan> {
-        (self.build)(place, root, blocks)
+    /// Whether there is a plan for `p` ranks.
+    pub fn fits(&self, p: u32) -> bool {
+        (self.fits)(p)
+    }
+
+    /// One rank's plan, for a number of ranks that [fits](Self::fits).
+    pub fn plan(&self, shape: &Shape) -> Box<dyn Plan> {
+        (self.build)(shape)
+    }
+
+    /// All ranks' plans, in their order.
+    pub fn plans(&self, p: u32, root: Rank, blocks: u32, present: Option<Arc<[Rank]>>) -> Vec<Box<dyn Plan>> {
+        let shape = Shape {
+            place: Place { rank: 0, size: p },
+            root,
+            blocks,
+            graph: Arc::new(Graph::new(p)),
+            present,
+        };
+        let plan = |rank| self.plan(&Shape { place: Place { rank, size: p }, ..shape.clone() });
+        (0..p).map(plan).collect()
+    }
+
+    /// Its place in the catalogue, which is what ranks tell each other.
+    pub fn number(&self) -> u8 {
+        let is_this = |one: &Entry| (one.collective, one.name) == (self.collective, self.name);
+        CATALOGUE.iter().position(is_this).unwrap_or(CATALOGUE.len()) as u8
     }
 
     /// Carries out the plans of all of `p` ranks on paper; see [`lockstep::check`].
     pub fn check(&self, p: u32, root: Rank, blocks: u32) -> Result<(), Breach> {
-        let plans: Vec<_> = (0..p).map(|rank| self.plan(Place { rank, size: p }, root, blocks)).collect();
-        let start =
-            |rank, _| if (self.start)(root, rank) { Contributions::of(rank) } else { Contributions::none() };
-        lockstep::check(&plans, start, |rank, _| (self.end)(p, root, rank))
+        self.check_present(p, root, blocks, None)
+    }
+
+    /// The same where only some ranks' parts have anything in them.
+    pub fn check_present(
+        &self,
+        p: u32,
+        root: Rank,
+        blocks: u32,
+        present: Option<Arc<[Rank]>>,
+    ) -> Result<(), Breach> {
+        let plans = self.plans(p, root, blocks, present.clone());
+        let blocks = plans.first().map_or(0, |plan| plan.blocks());
+        let promise = Promise { collective: self.collective, p, root, blocks, present };
+        let claims = Claims { ordered: self.ordered, near: self.near, exchanges: self.exchanges };
+        lockstep::check(&plans, claims, |rank| promise.start(rank), |rank| promise.end(rank))
+    }
+
+    /// Roots and numbers of blocks that stand for all of them in a proof for `p` ranks.
+    pub fn samples(&self, p: u32) -> Vec<(Rank, u32)> {
+        let mut roots = if self.collective.has_root() { vec![0, p / 2, p - 1] } else { vec![0] };
+        roots.dedup();
+        // Around a whole phase of q rounds, and of more than one; large graphs get one of them.
+        let q = p.next_power_of_two().trailing_zeros();
+        let blocks = match (self.pipelined, p) {
+            (false, _) => vec![1],
+            (true, 0..=32) => vec![1, 2, q + 1, 2 * q + 3],
+            (true, _) => vec![1 + p % (q + 2)],
+        };
+        roots.iter().flat_map(|&root| blocks.iter().map(move |&blocks| (root, blocks))).collect()
     }
 }
 
-/// Every algorithm there is.
-pub const CATALOGUE: &[Entry] = &[
-    Entry {
-        collective: "broadcast",
-        name: "circulant",
-        rounds: "n - 1 + q",
-        volume: "m (n - 1 + q) / n",
-        source: "Träff, doi:10.1145/3735139, Algorithm 1",
-        build: |place, root, blocks| Box::new(broadcast::Circulant::new(place, root, blocks)),
-        start: |root, rank| rank == root,
-        end: |_, root, _| Some(Contributions::of(root)),
-    },
-    Entry {
-        collective: "reduce",
-        name: "circulant",
-        rounds: "n - 1 + q",
-        volume: "m",
-        source: "Träff, doi:10.1145/3735139, Section 1: the broadcast read backwards",
-        build: |place, root, blocks| Box::new(Reversed(broadcast::Circulant::new(place, root, blocks))),
-        start: |_, _| true,
-        end: |p, root, rank| (rank == root).then(|| Contributions::all(p)),
-    },
-    Entry {
-        collective: "allreduce",
-        name: "circulant-reduce-broadcast",
-        rounds: "2 (n - 1 + q)",
-        volume: "m + m (n - 1 + q) / n",
-        source: "the two above, one after the other",
-        build: |place, root, blocks| {
-            let broadcast = || broadcast::Circulant::new(place, root, blocks);
-            Box::new(Then(Reversed(broadcast()), broadcast()))
-        },
-        start: |_, _| true,
-        end: |p, _, _| Some(Contributions::all(p)),
-    },
-    Entry {
-        collective: "barrier",
-        name: "circulant",
-        rounds: "q",
-        volume: "0",
-        source: "Hensgen, Finkel and Manber, doi:10.1007/BF01379320, on the circulant graph's skips",
-        build: |place, _, _| Box::new(barrier::Dissemination::new(place)),
-        start: |_, _| true,
-        end: |_, _, _| None,
-    },
-];
-
-/// The algorithms of a collective; the first is the default.
-pub fn of(collective: &str) -> impl Iterator<Item = &'static Entry> {
+/// The algorithms of a collective; the first is the default where nothing speaks against it.
+pub fn of(collective: Collective) -> impl Iterator<Item = &'static Entry> {
     CATALOGUE.iter().filter(move |entry| entry.collective == collective)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_entry_passes_the_lockstep_check() {
-        for entry in CATALOGUE {
-            for p in (1..=40).chain([64, 65, 100]) {
-                for blocks in [1, 2, 3, 7, 20] {
-                    for root in [0, p / 2, p - 1] {
-                        if let Err(breach) = entry.check(p, root, blocks) {
-                            panic!(
-                                "{} {}, p = {p}, n = {blocks}, root {root}: {breach}",
-                                entry.collective, entry.name
-                            );
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn reduce_is_broadcast_read_backwards() {
-        let entry = of("reduce").next().unwrap();
-        for rank in 0..17 {
-            let place = Place { rank, size: 17 };
-            let (reduce, broadcast) = (entry.plan(place, 3, 6), broadcast::Circulant::new(place, 3, 6));
-            for i in 0..reduce.rounds() {
-                let (one, other) = (reduce.round(i), broadcast.round(reduce.rounds() - 1 - i));
-                assert_eq!((one.put, one.arrival), (other.arrival, other.put));
-            }
-        }
-    }
+/// The algorithm of a collective that has this name.
+pub fn named(collective: Collective, name: &str) -> Option<&'static Entry> {
+    of(collective).find(|entry| entry.name == name)
 }

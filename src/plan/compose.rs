@@ -1,4 +1,4 @@
-//! Plans out of plans: one read backwards, and one after another.
+//! Plans out of plans: one read backwards, one after another, and one whose arrivals land otherwise.
 
 use super::{Landing, Leg, Needs, Plan, Round, Side};
 use crate::rank::{Place, Rank};
@@ -9,6 +9,22 @@ use crate::rank::{Place, Rank};
 /// the root). A rank puts a block after the last arrival that
 /// is folded into it, and all before that one.
 pub struct Reversed<P>(pub P);
+
+impl<P: Plan> Reversed<P> {
+    /// The peers on one side, in the order of first use: rounds are read until all that are known have come.
+    fn in_order(&self, side: Side, known: Vec<Rank>) -> Vec<Rank> {
+        let mut peers = Vec::with_capacity(known.len());
+        for leg in (0..self.rounds()).filter_map(|i| self.round(i).leg(side)) {
+            if !peers.contains(&leg.peer) {
+                peers.push(leg.peer);
+            }
+            if peers.len() == known.len() {
+                break;
+            }
+        }
+        peers
+    }
+}
 
 impl<P: Plan> Plan for Reversed<P> {
     fn place(&self) -> Place {
@@ -47,11 +63,66 @@ impl<P: Plan> Plan for Reversed<P> {
     }
 
     fn sources(&self) -> Vec<Rank> {
-        self.0.targets()
+        self.in_order(Side::Arrival, self.0.targets())
     }
 
     fn targets(&self) -> Vec<Rank> {
-        self.0.sources()
+        self.in_order(Side::Put, self.0.sources())
+    }
+}
+
+/// A plan of which only what becomes of arrivals is another.
+pub struct Landed<P> {
+    plan: P,
+    landing: fn(Place, Rank) -> Landing,
+}
+
+impl<P> Landed<P> {
+    /// Everything is stored: a scatter that is read backwards gathers, and combines nothing.
+    pub fn stored(plan: P) -> Self {
+        Landed { plan, landing: |_, _| Landing::Store }
+    }
+
+    /// Everything is folded, in front of what a rank has where it comes from a rank before it.
+    pub fn folded_in_rank_order(plan: P) -> Self {
+        let landing = |me: Place, peer| if peer < me.rank { Landing::FoldBefore } else { Landing::Fold };
+        Landed { plan, landing }
+    }
+}
+
+impl<P: Plan> Plan for Landed<P> {
+    fn place(&self) -> Place {
+        self.plan.place()
+    }
+
+    fn rounds(&self) -> u32 {
+        self.plan.rounds()
+    }
+
+    fn blocks(&self) -> u32 {
+        self.plan.blocks()
+    }
+
+    fn round(&self, i: u32) -> Round {
+        let round = self.plan.round(i);
+        let landing = round.arrival.map_or(round.landing, |leg| (self.landing)(self.place(), leg.peer));
+        Round { landing, ..round }
+    }
+
+    fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
+        self.plan.many(i, side, each)
+    }
+
+    fn forwarded(&self, i: u32) -> Option<u32> {
+        self.plan.forwarded(i)
+    }
+
+    fn sources(&self) -> Vec<Rank> {
+        self.plan.sources()
+    }
+
+    fn targets(&self) -> Vec<Rank> {
+        self.plan.targets()
     }
 }
 

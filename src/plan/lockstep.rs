@@ -2,49 +2,18 @@
 //!
 //! In place of data a block holds the set of ranks whose contribution is in it. Rounds are taken in
 //! order, all ranks at once, which is one of the orders that the engine may take; that the others do
-//! as well is what the check of `needs` adds: a put may only rely on an arrival that it waits for.
+//! as well is what the check of `needs` adds: a put may only rely on arrivals that it waits for.
+//!
+//! The decision: a rank keeps only the blocks that it has, so that a proof takes memory for what the
+//! ranks hold together and not for all blocks at all ranks.
 
-use super::{Blocks, Landing, Leg, Needs, Plan};
-use crate::rank::Rank;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
-/// The ranks whose contributions are in a block.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Contributions(Vec<u64>);
-
-impl Contributions {
-    /// Of nobody: a block that a rank does not have.
-    pub fn none() -> Self {
-        Contributions(Vec::new())
-    }
-
-    /// Of one rank.
-    pub fn of(rank: Rank) -> Self {
-        let mut words = vec![0; rank as usize / 64 + 1];
-        words[rank as usize / 64] = 1 << (rank % 64);
-        Contributions(words)
-    }
-
-    /// Of all of `p` ranks.
-    pub fn all(p: u32) -> Self {
-        let word = |i: u32| u64::MAX >> (64 - (p - 64 * i).min(64));
-        Contributions((0..p.div_ceil(64)).map(word).collect())
-    }
-
-    /// Whether there are none.
-    pub fn is_none(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
-    }
-
-    fn union(&self, other: &Self) -> Self {
-        let word = |words: &[u64], i: usize| words.get(i).copied().unwrap_or(0);
-        let len = self.0.len().max(other.0.len());
-        Contributions((0..len).map(|i| word(&self.0, i) | word(&other.0, i)).collect())
-    }
-}
+use super::contributions::Contributions;
+use super::{Blocks, Landing, Leg, Needs, Plan, Round, Side, each_block};
+use crate::rank::{Place, Rank};
+use crate::schedule::Skips;
 
 /// What is wrong with a plan, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,163 +27,577 @@ pub struct Breach {
     pub what: String,
 }
 
+/// What is said of a plan beyond what its collective promises; the check holds it to that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claims {
+    /// What is folded are always two runs of ranks, one right after the other, in their order.
+    pub ordered: bool,
+    /// Puts go along edges of the circulant graph only.
+    pub near: bool,
+    /// Something may be folded into a block that the rank has put, or puts in the same round.
+    pub exchanges: bool,
+}
+
+/// In place of a block's number: the word that a notice without blocks carries, all that its sender has
+/// heard of.
+pub const WORD: u32 = u32::MAX;
+
 /// Carries out all ranks' plans, `plans[r]` being rank r's.
 ///
-/// `start(rank, block)` is what a rank has before, `end(rank, block)` what it must have after (`None`:
-/// whatever). Time and memory: O(p · rounds) steps, O(p · blocks) sets.
+/// `start(rank)` are the blocks that a rank has before, with its own contribution in each; `end(rank)`
+/// those that it must have after, and with whose contributions. Time: O(blocks that travel), and of each
+/// a set of p bits where it is folded.
 pub fn check<P: Plan>(
     plans: &[P],
-    start: impl Fn(Rank, u32) -> Contributions,
-    end: impl Fn(Rank, u32) -> Option<Contributions>,
+    claims: Claims,
+    start: impl Fn(Rank) -> Vec<u32>,
+    end: impl Fn(Rank) -> Vec<(u32, Contributions)>,
 ) -> Result<(), Breach> {
     let Some(first) = plans.first() else { return Ok(()) };
-    let (rounds, blocks, p) = (first.rounds(), first.blocks(), plans.len() as u32);
-    let mut held: Vec<Vec<Contributions>> =
-        (0..p).map(|rank| (0..blocks).map(|block| start(rank, block)).collect()).collect();
-    // The round of the latest arrival of each rank's block.
-    let mut latest: Vec<Vec<Option<u32>>> = vec![vec![None; blocks as usize]; p as usize];
-
-    for i in 0..rounds {
-        // What lands in a round is there in the next: all ranks act on what they have before.
-        let mut landed = Vec::new();
-        for (rank, plan) in (0..p).zip(plans) {
-            let breach = |what: String| Breach { rank, round: i, what };
-            let round = plan.round(i);
-            if let Some(put) = round.put {
-                check_legs_meet(plans, rank, i, put).map_err(breach)?;
-                if let Blocks::One(block) = put.blocks {
-                    check_needs(round.needs, i, latest[rank as usize][block as usize]).map_err(breach)?;
-                    if held[rank as usize][block as usize].is_none() {
-                        return Err(breach(format!("puts block {block} before it has it")));
-                    }
-                }
-            }
-            let Some(Leg { peer, blocks: Blocks::One(block) }) = round.arrival else { continue };
-            if plans[peer as usize].round(i).put != Some(Leg { peer: rank, blocks: Blocks::One(block) }) {
-                return Err(breach(format!("expects block {block} from rank {peer}, who does not put it")));
-            }
-            let mine = &held[rank as usize][block as usize];
-            let theirs = &held[peer as usize][block as usize];
-            let now = match round.landing {
-                Landing::Fold | Landing::FoldBefore if mine.overlaps(theirs) => {
-                    return Err(breach(format!("folds a contribution to block {block} twice")));
-                }
-                Landing::Fold | Landing::FoldBefore => mine.union(theirs),
-                Landing::Store if mine == theirs => {
-                    return Err(breach(format!("is put block {block} that it has already")));
-                }
-                Landing::Store => theirs.clone(),
-            };
-            landed.push((rank as usize, block as usize, now));
-        }
-        for (rank, block, now) in landed {
-            held[rank][block] = now;
-            latest[rank][block] = Some(i);
-        }
-    }
-    check_end(&held, rounds, end)
+    check_shapes(plans, first)?;
+    let mut lockstep = Lockstep::new(plans, claims, start);
+    (0..first.rounds()).try_for_each(|i| lockstep.step(i))?;
+    (0..plans.len()).try_for_each(|rank| {
+        lockstep.check_end(rank, &end(rank as Rank))?;
+        lockstep.check_forwarded(rank)?;
+        lockstep.check_neighbours(rank)
+    })
 }
 
-fn check_legs_meet<P: Plan>(plans: &[P], rank: Rank, i: u32, put: Leg) -> Result<(), String> {
-    let meant = Leg { peer: rank, blocks: put.blocks };
-    match plans.get(put.peer as usize).map(|plan| plan.round(i).arrival) {
-        Some(Some(leg)) if leg == meant => Ok(()),
-        other => Err(format!("puts {:?} to rank {}, who expects {other:?}", put.blocks, put.peer)),
-    }
-}
-
-/// A put must wait for the latest arrival of what it puts.
-fn check_needs(needs: Needs, i: u32, latest: Option<u32>) -> Result<(), String> {
-    match (needs, latest) {
-        (Needs::Arrival(j), Some(latest)) if j == latest => Ok(()),
-        (Needs::AllBefore(j), latest) if j <= i && latest.is_none_or(|latest| latest < j) => Ok(()),
-        (Needs::Nothing, None) => Ok(()),
-        _ => Err(format!("waits for {needs:?}, and what it puts came in round {latest:?}")),
-    }
-}
-
-fn check_end(
-    held: &[Vec<Contributions>],
-    rounds: u32,
-    end: impl Fn(Rank, u32) -> Option<Contributions>,
-) -> Result<(), Breach> {
-    for (rank, blocks) in (0..).zip(held) {
-        for (block, has) in (0..).zip(blocks) {
-            if end(rank, block).is_some_and(|wanted| wanted != *has) {
-                return Err(Breach {
-                    rank,
-                    round: rounds,
-                    what: format!("ends without the right block {block}"),
-                });
-            }
+/// All plans are of as many rounds and blocks, and of one rank each.
+fn check_shapes<P: Plan>(plans: &[P], first: &P) -> Result<(), Breach> {
+    for (rank, plan) in (0..).zip(plans) {
+        let place = Place { rank, size: plans.len() as u32 };
+        let same = (plan.rounds(), plan.blocks()) == (first.rounds(), first.blocks());
+        if plan.place() != place || !same {
+            let what = "is not the plan of this rank, or not of the same number of rounds and blocks";
+            return Err(Breach { rank, round: 0, what: what.to_owned() });
         }
     }
     Ok(())
 }
 
+/// What a rank has of a block.
+struct Held {
+    content: Contributions,
+    /// The round of the latest arrival.
+    latest: Option<u32>,
+    /// Whether that arrival alone brought what it has, beside what it began with.
+    alone: bool,
+    /// The latest round in which it was put, since something was stored here.
+    put: Option<u32>,
+    /// The rounds of the arrivals that have not been put on.
+    kept: Vec<u32>,
+}
+
+impl Held {
+    fn from_the_start(content: Contributions) -> Self {
+        Held { content, latest: None, alone: true, put: None, kept: Vec::new() }
+    }
+}
+
+/// Blocks by their number. Numbers are dense and nobody's choice, so that a multiplication spreads them
+/// well enough, in a tenth of the time of the standard hasher.
+type Blocked<T> = HashMap<u32, T, BuildHasherDefault<Spread>>;
+
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte.into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// One rank.
+struct Actor {
+    held: Blocked<Held>,
+    /// For each round the first later one that puts on what arrived.
+    forwarded: Vec<Option<u32>>,
+    sources: Peers,
+    targets: Peers,
+}
+
+/// Ranks in the order of first use.
+#[derive(Default)]
+struct Peers {
+    order: Vec<Rank>,
+    seen: Vec<bool>,
+}
+
+impl Peers {
+    fn note(&mut self, peer: Rank) {
+        let at = peer as usize;
+        if self.seen.len() <= at {
+            self.seen.resize(at + 1, false);
+        }
+        if !std::mem::replace(&mut self.seen[at], true) {
+            self.order.push(peer);
+        }
+    }
+}
+
+/// What one rank does in the round at hand.
+struct Act {
+    round: Round,
+    puts: Vec<u32>,
+    arrives: Vec<u32>,
+}
+
+impl Act {
+    fn of(plan: &impl Plan, i: u32) -> Self {
+        let round = plan.round(i);
+        let named = |side| named(plan, i, round.leg(side), side);
+        Act { round, puts: named(Side::Put), arrives: named(Side::Arrival) }
+    }
+}
+
+fn named(plan: &impl Plan, i: u32, leg: Option<Leg>, side: Side) -> Vec<u32> {
+    let mut blocks = Vec::new();
+    match leg {
+        None => {}
+        Some(Leg { blocks: Blocks::Nothing, .. }) => blocks.push(WORD),
+        Some(_) => each_block(plan, i, side, &mut |block| blocks.push(block)),
+    }
+    blocks
+}
+
+struct Lockstep<'p, P> {
+    plans: &'p [P],
+    claims: Claims,
+    skips: Skips,
+    actors: Vec<Actor>,
+}
+
+impl<'p, P: Plan> Lockstep<'p, P> {
+    fn new(plans: &'p [P], claims: Claims, start: impl Fn(Rank) -> Vec<u32>) -> Self {
+        let actor = |(rank, plan): (Rank, &P)| {
+            let own = Contributions::of(rank);
+            let held = |block| (block, Held::from_the_start(own.clone()));
+            Actor {
+                held: start(rank).into_iter().map(held).collect(),
+                forwarded: vec![None; plan.rounds() as usize],
+                sources: Peers::default(),
+                targets: Peers::default(),
+            }
+        };
+        let actors = (0..).zip(plans).map(actor).collect();
+        Lockstep { plans, claims, skips: Skips::new(plans.len() as u32), actors }
+    }
+
+    /// One round of all ranks: what lands in it is there in the next.
+    fn step(&mut self, i: u32) -> Result<(), Breach> {
+        let acts: Vec<_> = self.plans.iter().map(|plan| Act::of(plan, i)).collect();
+        let breach = |rank: usize| move |what| Breach { rank: rank as Rank, round: i, what };
+        for rank in 0..acts.len() {
+            self.put(i, rank, &acts).map_err(breach(rank))?;
+        }
+        let mut landed = Vec::new();
+        for rank in 0..acts.len() {
+            self.land(i, rank, &acts, &mut landed).map_err(breach(rank))?;
+        }
+        for (rank, block, held) in landed {
+            self.actors[rank].held.insert(block, held);
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, i: u32, rank: usize, acts: &[Act]) -> Result<(), String> {
+        let act = &acts[rank];
+        let Some(Leg { peer, .. }) = act.round.put else { return Ok(()) };
+        self.check_legs_meet(rank as Rank, peer, acts)?;
+        self.check_near(rank as Rank, peer)?;
+        self.actors[rank].targets.note(peer);
+        for &block in &act.puts {
+            self.actors[rank].put(i, block, act.round.needs)?;
+        }
+        Ok(())
+    }
+
+    fn check_legs_meet(&self, rank: Rank, peer: Rank, acts: &[Act]) -> Result<(), String> {
+        let puts = &acts[rank as usize].puts;
+        let expects = acts.get(peer as usize).and_then(|theirs| Some((theirs.round.arrival?, theirs)));
+        match expects {
+            _ if puts.is_empty() => Err(format!("puts to rank {peer}, but no blocks")),
+            Some((leg, theirs)) if leg.peer == rank && theirs.arrives == *puts => Ok(()),
+            Some((leg, theirs)) => Err(format!(
+                "puts blocks {puts:?} to rank {peer}, who expects blocks {:?} from rank {}",
+                theirs.arrives, leg.peer
+            )),
+            None => Err(format!("puts blocks {puts:?} to rank {peer}, who expects nothing")),
+        }
+    }
+
+    fn check_near(&self, rank: Rank, peer: Rank) -> Result<(), String> {
+        let skips = &self.skips;
+        let is_edge = |k| skips.to(rank, k) == peer || skips.from(rank, k) == peer;
+        if !self.claims.near || (0..skips.rounds()).any(is_edge) {
+            return Ok(());
+        }
+        Err(format!("puts to rank {peer}, who is no neighbour in the circulant graph"))
+    }
+
+    fn land(
+        &mut self,
+        i: u32,
+        rank: usize,
+        acts: &[Act],
+        landed: &mut Vec<(usize, u32, Held)>,
+    ) -> Result<(), String> {
+        let act = &acts[rank];
+        let Some(Leg { peer, .. }) = act.round.arrival else { return Ok(()) };
+        let put = acts.get(peer as usize).and_then(|theirs| theirs.round.put);
+        if put.is_none_or(|put| put.peer != rank as Rank) {
+            return Err(format!("expects blocks {:?} from rank {peer}, who does not put to it", act.arrives));
+        }
+        self.actors[rank].sources.note(peer);
+        for &block in &act.arrives {
+            // That the peer has it is known from its put.
+            let Some(theirs) = self.actors[peer as usize].held.get(&block) else { continue };
+            let theirs = theirs.content.clone();
+            let mine = self.actors[rank].held.get(&block);
+            let now = self.landing(i, block, act.round.landing, mine, theirs)?;
+            landed.push((rank, block, now));
+        }
+        Ok(())
+    }
+
+    /// What a rank has of a block after an arrival.
+    fn landing(
+        &self,
+        i: u32,
+        block: u32,
+        landing: Landing,
+        mine: Option<&Held>,
+        theirs: Contributions,
+    ) -> Result<Held, String> {
+        let stored = |content| Held { content, latest: Some(i), alone: true, put: None, kept: vec![i] };
+        match (landing, mine) {
+            _ if block == WORD => Ok(stored(mine.map_or(theirs.clone(), |mine| mine.content.union(&theirs)))),
+            (Landing::Store, Some(mine)) if mine.content == theirs => {
+                Err(format!("is put block {block} that it has already"))
+            }
+            (Landing::Store, _) => Ok(stored(theirs)),
+            (_, None) => Err(format!("folds into block {block}, which it does not have")),
+            (fold, Some(mine)) => {
+                self.check_fold(block, fold, mine, &theirs)?;
+                let kept = mine.kept.iter().copied().chain([i]).collect();
+                let content = mine.content.union(&theirs);
+                Ok(Held { content, latest: Some(i), alone: mine.latest.is_none(), put: mine.put, kept })
+            }
+        }
+    }
+
+    fn check_fold(
+        &self,
+        block: u32,
+        fold: Landing,
+        mine: &Held,
+        theirs: &Contributions,
+    ) -> Result<(), String> {
+        if mine.content.overlaps(theirs) {
+            return Err(format!("folds a contribution to block {block} twice"));
+        }
+        // The engine may carry the put out later: it would then bring this arrival along.
+        if let (false, Some(put)) = (self.claims.exchanges, mine.put) {
+            return Err(format!("folds into block {block}, which it put in round {put}"));
+        }
+        let (before, after) = match fold {
+            Landing::FoldBefore => (theirs, &mine.content),
+            _ => (&mine.content, theirs),
+        };
+        let follow = |(_, last): (Rank, Rank), (first, _): (Rank, Rank)| last + 1 == first;
+        let in_order = before.run().zip(after.run()).is_some_and(|(before, after)| follow(before, after));
+        if self.claims.ordered && !in_order {
+            return Err(format!("does not fold block {block} in the order of the ranks"));
+        }
+        Ok(())
+    }
+
+    fn check_end(&self, rank: usize, end: &[(u32, Contributions)]) -> Result<(), Breach> {
+        let held = &self.actors[rank].held;
+        let right =
+            |block: u32, wanted: &Contributions| held.get(&block).is_some_and(|held| held.content == *wanted);
+        match end.iter().find(|(block, wanted)| !right(*block, wanted)) {
+            None => Ok(()),
+            Some((WORD, _)) => self.at_the_end(rank, "ends without having heard of all".to_owned()),
+            Some((block, _)) => self.at_the_end(rank, format!("ends without the right block {block}")),
+        }
+    }
+
+    /// Read backwards, a plan waits from the round on that `forwarded` names: that must not be too late.
+    fn check_forwarded(&self, rank: usize) -> Result<(), Breach> {
+        let plan = &self.plans[rank];
+        for (i, truth) in (0..).zip(&self.actors[rank].forwarded) {
+            let said = plan.forwarded(i);
+            let early =
+                said.is_none_or(|said| said > i) && said.unwrap_or(u32::MAX) <= truth.unwrap_or(u32::MAX);
+            if plan.round(i).arrival.is_some() && !early {
+                let what = format!("says {said:?} of when its arrival is put on, which is {truth:?}");
+                return Err(Breach { rank: rank as Rank, round: i, what });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_neighbours(&self, rank: usize) -> Result<(), Breach> {
+        let (plan, actor) = (&self.plans[rank], &self.actors[rank]);
+        for (said, are) in [(plan.sources(), &actor.sources), (plan.targets(), &actor.targets)] {
+            if said != are.order {
+                return self
+                    .at_the_end(rank, format!("names the neighbours {said:?}, which are {:?}", are.order));
+            }
+        }
+        Ok(())
+    }
+
+    fn at_the_end(&self, rank: usize, what: String) -> Result<(), Breach> {
+        Err(Breach { rank: rank as Rank, round: self.plans[rank].rounds(), what })
+    }
+}
+
+impl Actor {
+    fn put(&mut self, i: u32, block: u32, needs: Needs) -> Result<(), String> {
+        let Some(held) = self.held.get_mut(&block) else {
+            return Err(format!("puts block {block} before it has it"));
+        };
+        if held.put == Some(i) {
+            return Err(format!("puts block {block} twice in one round"));
+        }
+        check_needs(needs, i, held)?;
+        held.put = Some(i);
+        for arrival in held.kept.drain(..) {
+            self.forwarded[arrival as usize].get_or_insert(i);
+        }
+        Ok(())
+    }
+}
+
+/// A put must wait for all arrivals of what it puts, and for none to come.
+fn check_needs(needs: Needs, i: u32, held: &Held) -> Result<(), String> {
+    match (needs, held.latest) {
+        (Needs::Nothing, None) => Ok(()),
+        (Needs::Arrival(j), None) if j < i => Ok(()),
+        (Needs::Arrival(j), Some(latest)) if j == latest && held.alone => Ok(()),
+        (Needs::AllBefore(j), latest) if j <= i && latest.is_none_or(|latest| latest < j) => Ok(()),
+        (_, latest) => Err(format!("waits for {needs:?}, and what it puts came in round {latest:?}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Round;
-    use crate::rank::Place;
+    use crate::plan::distinct;
 
-    /// A chain of two ranks and one block, with a fault of choice.
-    struct Chain {
+    /// Rounds as they are written down, and one block.
+    #[derive(Clone)]
+    struct Script {
         place: Place,
-        needs: Needs,
-        expects: u32,
+        rounds: Vec<Round>,
+        /// What `many` names.
+        many: Vec<u32>,
+        forwarded: Option<u32>,
+        sources: Option<Vec<Rank>>,
     }
 
-    impl Plan for Chain {
+    impl Plan for Script {
         fn place(&self) -> Place {
             self.place
         }
         fn rounds(&self) -> u32 {
-            1
+            self.rounds.len() as u32
         }
         fn blocks(&self) -> u32 {
             1
         }
-        fn round(&self, _: u32) -> Round {
-            let leg = |peer, block| Some(Leg { peer, blocks: Blocks::One(block) });
-            let (put, arrival) =
-                if self.place.rank == 0 { (leg(1, 0), None) } else { (None, leg(0, self.expects)) };
-            Round { put, arrival, needs: self.needs, landing: Landing::Store }
+        fn round(&self, i: u32) -> Round {
+            self.rounds[i as usize]
+        }
+        fn many(&self, _: u32, _: Side, each: &mut dyn FnMut(u32)) {
+            self.many.iter().copied().for_each(each)
+        }
+        fn forwarded(&self, _: u32) -> Option<u32> {
+            self.forwarded
+        }
+        fn sources(&self) -> Vec<Rank> {
+            let rounds = || self.rounds.iter().filter_map(|round| round.arrival);
+            self.sources.clone().unwrap_or_else(|| distinct(rounds()))
         }
     }
 
-    fn chain(needs: Needs, expects: u32, owner: Rank) -> Result<(), Breach> {
-        let plans = [0, 1].map(|rank| Chain { place: Place { rank, size: 2 }, needs, expects });
-        let start = |rank, _| if rank == owner { Contributions::of(owner) } else { Contributions::none() };
-        check(&plans, start, |_, _| Some(Contributions::of(owner)))
+    /// One put of block 0 a round: from whom, to whom, and what becomes of it.
+    fn script(p: u32, puts: &[(Rank, Rank, Landing)]) -> Vec<Script> {
+        let leg = |is: bool, peer| is.then_some(Leg { peer, blocks: Blocks::One(0) });
+        let round = |rank, i, &(from, to, landing): &(Rank, Rank, Landing)| Round {
+            put: leg(rank == from, to),
+            arrival: leg(rank == to, from),
+            needs: Needs::AllBefore(i),
+            landing,
+        };
+        let plan = |rank| Script {
+            place: Place { rank, size: p },
+            rounds: (0..).zip(puts).map(|(i, put)| round(rank, i, put)).collect(),
+            many: Vec::new(),
+            forwarded: Some(1),
+            sources: None,
+        };
+        (0..p).map(plan).collect()
     }
 
-    #[test]
-    fn all_are_each_of_them_together() {
-        for p in [1, 2, 63, 64, 65, 128, 200] {
-            let one_by_one =
-                (0..p).map(Contributions::of).fold(Contributions::none(), |all, one| all.union(&one));
-            assert_eq!(Contributions::all(p), one_by_one);
-        }
+    /// An allreduce of two ranks.
+    fn right() -> Vec<Script> {
+        let mut plans = script(2, &[(1, 0, Landing::Fold), (0, 1, Landing::Store)]);
+        plans[1].forwarded = None;
+        plans
+    }
+
+    const CLAIMS: Claims = Claims { ordered: true, near: true, exchanges: false };
+    const UNORDERED: Claims = Claims { ordered: false, ..CLAIMS };
+
+    fn run(plans: &[Script], claims: Claims) -> Result<(), Breach> {
+        check(plans, claims, |_| vec![0], |_| vec![(0, Contributions::all(plans.len() as u32))])
+    }
+
+    fn said(plans: &[Script], claims: Claims) -> String {
+        run(plans, claims).unwrap_err().what
+    }
+
+    fn faulty(fault: impl Fn(&mut [Script])) -> String {
+        let mut plans = right();
+        fault(&mut plans);
+        said(&plans, CLAIMS)
     }
 
     #[test]
     fn a_right_plan_passes() {
-        assert_eq!(chain(Needs::Nothing, 0, 0), Ok(()));
+        assert_eq!(run(&right(), CLAIMS), Ok(()));
     }
 
     #[test]
     fn a_put_that_nobody_expects_is_a_breach() {
-        assert!(chain(Needs::Nothing, 1, 0).unwrap_err().what.contains("who expects"));
+        assert!(faulty(|plans| plans[0].rounds[0].arrival = None).contains("who expects nothing"));
     }
 
     #[test]
-    fn a_block_put_before_it_is_there_is_a_breach() {
-        assert!(chain(Needs::Nothing, 0, 1).unwrap_err().what.contains("before it has it"));
+    fn an_arrival_that_nobody_puts_is_a_breach() {
+        assert!(faulty(|plans| plans[1].rounds[0].put = None).contains("who does not put"));
     }
 
     #[test]
-    fn waiting_for_an_arrival_that_is_not_the_blocks_own_is_a_breach() {
-        assert!(chain(Needs::Arrival(0), 0, 0).unwrap_err().what.contains("waits for"));
+    fn two_ends_that_name_other_blocks_are_a_breach() {
+        let many = Some(Leg { peer: 0, blocks: Blocks::Many });
+        let fault = |plans: &mut [Script]| {
+            plans[1].rounds[0].put = many;
+            plans[1].many = vec![7];
+        };
+        assert!(faulty(fault).contains("puts blocks [7] to rank 0, who expects blocks [0]"));
+    }
+
+    #[test]
+    fn a_leg_without_blocks_is_a_breach() {
+        let many = Some(Leg { peer: 0, blocks: Blocks::Many });
+        assert!(faulty(|plans| plans[1].rounds[0].put = many).contains("no blocks"));
+    }
+
+    #[test]
+    fn a_block_twice_in_a_put_is_a_breach() {
+        let fault = |plans: &mut [Script]| {
+            plans[1].rounds[0].put = Some(Leg { peer: 0, blocks: Blocks::Many });
+            plans[0].rounds[0].arrival = Some(Leg { peer: 1, blocks: Blocks::Many });
+            plans.iter_mut().for_each(|plan| plan.many = vec![0, 0]);
+        };
+        assert!(faulty(fault).contains("twice in one round"));
+    }
+
+    #[test]
+    fn not_waiting_for_what_is_put_on_is_a_breach() {
+        for needs in [Needs::Nothing, Needs::AllBefore(0), Needs::AllBefore(2), Needs::Arrival(1)] {
+            assert!(faulty(|plans| plans[0].rounds[1].needs = needs).contains("waits for"), "{needs:?}");
+        }
+        let mut plans = right();
+        plans[0].rounds[1].needs = Needs::Arrival(0);
+        assert_eq!(run(&plans, CLAIMS), Ok(()));
+    }
+
+    #[test]
+    fn one_arrival_does_not_stand_for_two_that_were_folded() {
+        let mut plans = script(3, &[(1, 0, Landing::Fold), (2, 0, Landing::Fold), (0, 1, Landing::Store)]);
+        plans[0].rounds[2].needs = Needs::Arrival(1);
+        assert!(said(&plans, CLAIMS).contains("waits for Arrival(1)"));
+    }
+
+    #[test]
+    fn a_fold_out_of_order_is_a_breach_where_order_is_claimed() {
+        let landing = Landing::FoldBefore;
+        assert!(faulty(|plans| plans[0].rounds[0].landing = landing).contains("order of the ranks"));
+        let across = script(3, &[(2, 0, Landing::Fold), (1, 0, Landing::Fold)]);
+        assert!(said(&across, CLAIMS).contains("order of the ranks"));
+        assert!(!said(&across, UNORDERED).contains("order of the ranks"));
+    }
+
+    #[test]
+    fn a_contribution_folded_twice_is_a_breach() {
+        let landing = Landing::Fold;
+        assert!(faulty(|plans| plans[1].rounds[1].landing = landing).contains("folds a contribution"));
+    }
+
+    #[test]
+    fn a_fold_into_what_was_put_is_a_breach_but_in_an_exchange() {
+        let plans = script(3, &[(0, 1, Landing::FoldBefore), (2, 0, Landing::Fold)]);
+        assert!(said(&plans, UNORDERED).contains("which it put in round 0"));
+        assert!(!said(&plans, Claims { exchanges: true, ..UNORDERED }).contains("which it put"));
+    }
+
+    #[test]
+    fn what_is_put_to_a_rank_that_has_it_is_a_breach() {
+        let plans = script(3, &[(1, 0, Landing::Store), (1, 0, Landing::Store)]);
+        assert!(said(&plans, CLAIMS).contains("has already"));
+    }
+
+    #[test]
+    fn a_block_that_is_not_there_can_neither_be_put_nor_folded_into() {
+        let start = |owner| move |rank| if rank == owner { vec![0] } else { vec![] };
+        let breach = |owner| check(&right(), CLAIMS, start(owner), |_| vec![]).unwrap_err().what;
+        assert!(breach(0).contains("before it has it"));
+        assert!(breach(1).contains("does not have"));
+    }
+
+    #[test]
+    fn an_end_that_is_not_the_promised_one_is_a_breach() {
+        let one_way = script(2, &[(1, 0, Landing::Fold)]);
+        assert_eq!(run(&one_way, CLAIMS).unwrap_err().rank, 1);
+        assert!(said(&one_way, CLAIMS).contains("without the right block"));
+    }
+
+    #[test]
+    fn a_word_that_comes_too_late_is_a_breach() {
+        assert!(faulty(|plans| plans[0].forwarded = Some(2)).contains("when its arrival is put on"));
+        assert!(faulty(|plans| plans[0].forwarded = None).contains("when its arrival is put on"));
+    }
+
+    #[test]
+    fn neighbours_that_are_not_those_of_the_rounds_are_a_breach() {
+        assert!(faulty(|plans| plans[0].sources = Some(vec![])).contains("names the neighbours"));
+    }
+
+    #[test]
+    fn a_put_beyond_the_graph_is_a_breach_where_it_is_claimed_near() {
+        // Of twelve ranks the skips are 1, 2, 3 and 6: neither 4 nor 8 is one.
+        let far = script(12, &[(4, 0, Landing::Fold)]);
+        assert!(said(&far, UNORDERED).contains("no neighbour"));
+        assert!(!said(&far, Claims { near: false, ..UNORDERED }).contains("no neighbour"));
+    }
+
+    #[test]
+    fn a_plan_of_another_rank_is_a_breach() {
+        assert!(faulty(|plans| plans[1].place.rank = 0).contains("not the plan of this rank"));
     }
 }

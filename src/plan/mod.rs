@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compose;
+pub mod contributions;
 pub mod layout;
 pub mod lockstep;
 pub mod partition;

@@ -3,16 +3,19 @@
 //! In the circulant algorithms all ranks of a round put over one distance, so it stands once, before the
 //! line, and a cell is as short as a block's number; where distances differ, each cell names its peer.
 
-use super::{Blocks, Landing, Leg, Plan, Round};
+use super::{Blocks, Landing, Leg, Plan, Round, Side, each_block};
+use crate::collective::Numbering;
 use crate::rank::{Place, Rank};
 
 /// Renders all ranks' plans, `plans[r]` being rank r's, in lines of at most `width` characters (more
 /// where one rank alone needs more): ranks that do not fit go on below, under a head of their own.
 ///
-/// A cell is a block's number, `*` for a notice without data, `.` for nothing; `+` goes before an arrival
-/// that is folded, and `>5` after a block that goes to rank 5, or `<5` if it comes from there.
-pub fn render<P: Plan>(plans: &[P], width: usize) -> String {
-    let lines = lines(plans);
+/// A cell is a block's number, `3-7` for a run of blocks (`6-1` for one that goes on with block 0), `{12}`
+/// for so many blocks that are no run, `*` for a notice without data, `.` for nothing; `+` goes before an
+/// arrival that is folded, and `>5` after a block that goes to rank 5, or `<5` if it comes from there. Block
+/// 1 of the part of rank 3 is `3.1`, what goes from rank 3 to rank 1 is `3:1`.
+pub fn render<P: Plan>(plans: &[P], numbering: Numbering, width: usize) -> String {
+    let lines = lines(plans, numbering);
     let label = lines.iter().map(|line| line.label.len()).max().unwrap_or(0);
     let cells = || lines.iter().flat_map(|line| &line.cells);
     let column = 2 + cells().map(String::len).max().unwrap_or(0);
@@ -29,42 +32,50 @@ pub fn render<P: Plan>(plans: &[P], width: usize) -> String {
     panels.collect::<Vec<_>>().join("\n")
 }
 
+/// More characters than this a list of blocks does not take: only their number is said then.
+const LONGEST_LIST: usize = 11;
+
 /// A line of the table, however long.
 struct Line {
     label: String,
     cells: Vec<String>,
 }
 
-#[derive(Clone, Copy)]
-enum Direction {
-    Put,
-    Arrival,
+/// A rank's place, its round and the cells of both sides' blocks.
+struct Part {
+    place: Place,
+    round: Round,
+    blocks: [String; 2],
 }
 
-fn lines<P: Plan>(plans: &[P]) -> Vec<Line> {
+fn lines<P: Plan>(plans: &[P], numbering: Numbering) -> Vec<Line> {
     let Some(first) = plans.first() else { return Vec::new() };
     let head = Line { label: "rank".to_owned(), cells: (0..plans.len()).map(|r| r.to_string()).collect() };
     let digits = first.rounds().saturating_sub(1).to_string().len();
     let round = |i| {
-        let parts: Vec<_> = plans.iter().map(|plan| (plan.place(), plan.round(i))).collect();
-        let puts = line(format!("round {i:>digits$}  puts"), Direction::Put, &parts);
-        let arrivals = line(format!("      {:digits$}  gets", ""), Direction::Arrival, &parts);
+        let part = |plan: &P| Part {
+            place: plan.place(),
+            round: plan.round(i),
+            blocks: [Side::Put, Side::Arrival].map(|side| blocks(plan, i, side, numbering)),
+        };
+        let parts: Vec<_> = plans.iter().map(part).collect();
+        let puts = line(format!("round {i:>digits$}  puts"), Side::Put, &parts);
+        let arrivals = line(format!("      {:digits$}  gets", ""), Side::Arrival, &parts);
         [puts, arrivals]
     };
     std::iter::once(head).chain((0..first.rounds()).flat_map(round)).collect()
 }
 
-fn line(label: String, direction: Direction, parts: &[(Place, Round)]) -> Line {
-    let distance = common_distance(direction, parts);
-    let cell = |(_, round): &(Place, Round)| cell(direction, round, distance.is_some());
-    let label = match (distance.map(|distance| forwards(distance, parts.len())), direction) {
+fn line(label: String, side: Side, parts: &[Part]) -> Line {
+    let distance = common_distance(side, parts);
+    let label = match (distance.map(|distance| forwards(distance, parts.len())), side) {
         (None, _) => label,
-        (Some((true, far)), Direction::Put) => format!("{label} to r + {far}"),
-        (Some((false, far)), Direction::Put) => format!("{label} to r - {far}"),
-        (Some((true, far)), Direction::Arrival) => format!("{label} from r - {far}"),
-        (Some((false, far)), Direction::Arrival) => format!("{label} from r + {far}"),
+        (Some((true, far)), Side::Put) => format!("{label} to r + {far}"),
+        (Some((false, far)), Side::Put) => format!("{label} to r - {far}"),
+        (Some((true, far)), Side::Arrival) => format!("{label} from r - {far}"),
+        (Some((false, far)), Side::Arrival) => format!("{label} from r + {far}"),
     };
-    Line { label, cells: parts.iter().map(cell).collect() }
+    Line { label, cells: parts.iter().map(|part| cell(side, part, distance.is_some())).collect() }
 }
 
 /// A distance around a circle of `p`: forwards as far as skips reach, `⌈p / 2⌉`, else backwards.
@@ -74,12 +85,12 @@ fn forwards(distance: u32, p: usize) -> (bool, u32) {
 }
 
 /// How far all of a round's legs reach around the circle, where all reach equally far.
-fn common_distance(direction: Direction, parts: &[(Place, Round)]) -> Option<u32> {
-    let mut distances = parts.iter().filter_map(|(place, round)| {
-        let Leg { peer, .. } = leg(direction, round)?;
-        let (from, to): (Rank, Rank) = match direction {
-            Direction::Put => (place.rank, peer),
-            Direction::Arrival => (peer, place.rank),
+fn common_distance(side: Side, parts: &[Part]) -> Option<u32> {
+    let mut distances = parts.iter().filter_map(|Part { place, round, .. }| {
+        let Leg { peer, .. } = round.leg(side)?;
+        let (from, to): (Rank, Rank) = match side {
+            Side::Put => (place.rank, peer),
+            Side::Arrival => (peer, place.rank),
         };
         Some(Place { rank: to, ..*place }.before(from))
     });
@@ -87,38 +98,65 @@ fn common_distance(direction: Direction, parts: &[(Place, Round)]) -> Option<u32
     distances.all(|distance| distance == first).then_some(first)
 }
 
-fn leg(direction: Direction, round: &Round) -> Option<Leg> {
-    match direction {
-        Direction::Put => round.put,
-        Direction::Arrival => round.arrival,
+fn cell(side: Side, part: &Part, peer_is_known: bool) -> String {
+    let Some(Leg { peer, .. }) = part.round.leg(side) else { return ".".to_owned() };
+    let block = &part.blocks[side as usize];
+    let (fold, towards) = match side {
+        Side::Put => ("", '>'),
+        Side::Arrival if part.round.landing != Landing::Store => ("+", '<'),
+        Side::Arrival => ("", '<'),
+    };
+    if peer_is_known { format!("{fold}{block}") } else { format!("{fold}{block}{towards}{peer}") }
+}
+
+/// The blocks of a leg in few characters.
+fn blocks(plan: &impl Plan, i: u32, side: Side, numbering: Numbering) -> String {
+    let name = |block| name(block, plan, numbering);
+    match plan.round(i).leg(side).map(|leg| leg.blocks) {
+        None => String::new(),
+        Some(Blocks::Nothing) => "*".to_owned(),
+        Some(Blocks::One(block)) => name(block),
+        Some(Blocks::Run { first, count: 1 }) => name(first),
+        Some(Blocks::Run { first, count }) => {
+            let last = (u64::from(first) + u64::from(count) - 1) % u64::from(plan.blocks());
+            format!("{}-{}", name(first), name(last as u32))
+        }
+        Some(Blocks::Many) => {
+            let (mut names, mut count) = (String::new(), 0);
+            each_block(plan, i, side, &mut |block| {
+                if names.len() <= LONGEST_LIST {
+                    names += if count == 0 { "" } else { "," };
+                    names += &name(block);
+                }
+                count += 1;
+            });
+            if names.len() <= LONGEST_LIST { names } else { format!("{{{count}}}") }
+        }
     }
 }
 
-fn cell(direction: Direction, round: &Round, peer_is_known: bool) -> String {
-    let Some(Leg { peer, blocks }) = leg(direction, round) else { return ".".to_owned() };
-    let block = match blocks {
-        Blocks::Nothing => "*".to_owned(),
-        Blocks::One(block) => block.to_string(),
-        Blocks::Run { first, count } => format!("{first}+{count}"),
-        Blocks::Many => "many".to_owned(),
-    };
-    let (fold, towards) = match direction {
-        Direction::Put => ("", '>'),
-        Direction::Arrival if round.landing != Landing::Store => ("+", '<'),
-        Direction::Arrival => ("", '<'),
-    };
-    if peer_is_known { format!("{fold}{block}") } else { format!("{fold}{block}{towards}{peer}") }
+fn name(block: u32, plan: &impl Plan, numbering: Numbering) -> String {
+    let p = plan.place().size;
+    match (numbering, plan.blocks() / p) {
+        (Numbering::Whole, _) | (Numbering::Parts, 1) => block.to_string(),
+        (Numbering::Parts, n) => format!("{}.{}", block / n, block % n),
+        (Numbering::Pairs, _) => format!("{}:{}", block / p, block % p),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{CATALOGUE, Entry, of};
+    use crate::algorithm::{CATALOGUE, Entry, named, of};
+    use crate::collective::Collective::{self, *};
     use crate::plan::Needs;
 
     fn table(entry: &Entry, p: u32, blocks: u32, width: usize) -> String {
-        let plans: Vec<_> = (0..p).map(|rank| entry.plan(Place { rank, size: p }, 0, blocks)).collect();
-        render(&plans, width)
+        render(&entry.plans(p, 0, blocks, None), entry.collective.numbering(), width)
+    }
+
+    fn first(collective: Collective) -> &'static Entry {
+        of(collective).next().unwrap()
     }
 
     #[test]
@@ -132,25 +170,36 @@ round 1  puts to r + 1    1  .  .
 round 2  puts to r + 2    1  .  0
          gets from r - 2  .  0  1
 ";
-        assert_eq!(table(of("broadcast").next().unwrap(), 3, 2, 100), expected);
+        assert_eq!(table(first(Broadcast), 3, 2, 100), expected);
     }
 
     #[test]
     fn a_wide_table_goes_on_below_with_every_rank_once() {
-        for entry in CATALOGUE {
-            let text = table(entry, 100, 4, 80);
+        for entry in CATALOGUE.iter().filter(|entry| entry.fits(64)) {
+            let text = table(entry, 64, 4, 80);
             assert!(text.lines().all(|line| line.len() <= 80), "{text}");
             let heads = text.lines().filter_map(|line| line.strip_prefix("rank"));
             let ranks: Vec<u32> =
                 heads.flat_map(str::split_whitespace).map(|rank| rank.parse().unwrap()).collect();
-            assert_eq!(ranks, (0..100).collect::<Vec<_>>());
+            assert_eq!(ranks, (0..64).collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn a_fold_is_marked_and_so_is_a_notice() {
-        assert!(table(of("reduce").next().unwrap(), 2, 1, 80).contains("+0"));
-        assert!(table(of("barrier").next().unwrap(), 2, 1, 80).contains('*'));
+        assert!(table(first(Reduce), 2, 1, 80).contains("+0"));
+        assert!(table(first(Barrier), 2, 1, 80).contains('*'));
+    }
+
+    #[test]
+    fn runs_say_where_they_begin_and_end_and_lists_are_short() {
+        let allgather = table(first(Allgather), 8, 1, 200);
+        assert!(allgather.contains("  7-0") && allgather.contains("  5-0"), "{allgather}");
+        let parts = table(named(Allgather, "circulant-n").unwrap(), 3, 2, 200);
+        assert!(parts.contains("0.1,1.0"), "{parts}");
+        let pairs = table(named(Alltoall, "store-and-forward").unwrap(), 8, 1, 200);
+        assert!(pairs.contains("{4}"), "{pairs}");
+        assert!(table(first(Alltoall), 3, 1, 200).contains("2:0"));
     }
 
     /// Rank 0 puts to rank 1, rank 2 to rank 0, of four: two distances in one round.
@@ -177,7 +226,7 @@ round 2  puts to r + 2    1  .  0
     #[test]
     fn where_distances_differ_each_cell_names_its_peer() {
         let plans: Vec<_> = (0..4).map(|rank| Uneven(Place { rank, size: 4 })).collect();
-        let text = render(&plans, 80);
+        let text = render(&plans, Numbering::Whole, 80);
         assert!(text.contains("0>1") && text.contains("0<2"), "{text}");
     }
 }

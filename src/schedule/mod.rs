@@ -2,7 +2,7 @@
 //!
 //! `p` ranks, root 0, `q = ⌈log₂ p⌉` rounds a phase; in round `k` rank `r` puts to `r + skip[k]` and is put
 //! to by `r - skip[k]`, around the circle. A [`Schedule`] tells one rank its blocks without a word to any
-//! other; a [`Table`] tells those of all ranks. J. L. Träff, doi:10.1145/3735139.
+//! other; a [`Table`] tells those of all ranks, and a [`Graph`] keeps it for all plans of a communicator. J. L. Träff, doi:10.1145/3735139.
 //!
 //! Nothing here knows of bytes, time, memory windows or networks, and nothing here can fail on good ranks.
 //!
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod conditions;
+mod graph;
 #[doc(hidden)]
 pub mod literal;
 mod observer;
@@ -23,6 +24,7 @@ mod single;
 mod skips;
 mod table;
 
+pub use graph::Graph;
 pub use single::Schedule;
 pub use skips::{MAX_ROUNDS, Skips};
 pub use table::Table;

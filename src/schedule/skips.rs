@@ -81,7 +81,7 @@ impl Skips {
     ///
     /// `2^(k-1) < skip[k] <= 2^k`, so the length of `distance` leaves two to choose from.
     #[inline]
-    pub(super) fn largest_within(&self, distance: u64) -> u32 {
+    pub fn largest_within(&self, distance: u64) -> u32 {
         let k = distance.ilog2();
         if k >= self.q { self.q } else { k + u32::from(u64::from(self.skip(k + 1)) <= distance) }
     }

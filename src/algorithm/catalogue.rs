@@ -1,0 +1,642 @@
+//! Every algorithm there is, collective by collective: names, costs, restrictions, sources, and how each
+//! is put together from the plans of this folder.
+//!
+//! The decision: collectives that differ only in whether parts may differ in size share their algorithms,
+//! which are written down once. Names mean the same everywhere: `circulant` are whole parts, or the one
+//! vector in n blocks, `circulant-n` parts (or an allreduce) in n blocks, `mst` the minimum spanning tree.
+
+use super::all_broadcast::AllBroadcast;
+use super::alltoall::{Direct, MOST, Order, StoreAndForward};
+use super::barrier::Dissemination;
+use super::broadcast::Circulant;
+use super::hypercube::{Hypercube, RecursiveDoubling};
+use super::linear::Linear;
+use super::one_block::OneBlock;
+use super::ring::Ring;
+use super::torus::Torus;
+use super::tree::{HandOver, Load, Tree};
+use super::{Entry, Shape};
+use crate::collective::Collective::{self, *};
+use crate::plan::compose::{Landed, Reversed, Then};
+
+/// Every algorithm there is. A collective's first is its default where nothing speaks against it.
+pub const CATALOGUE: &[Entry] = &flat::<{ count() }>();
+
+/// Collectives that share algorithms, and these.
+const FAMILIES: [(&[Collective], &[Entry]); 10] = [
+    (&[Broadcast], BROADCAST),
+    (&[Reduce], REDUCE),
+    (&[Allreduce], ALLREDUCE),
+    (&[Allgather, Allgatherv], ALLGATHER),
+    (&[ReduceScatter, ReduceScatterBlock], REDUCE_SCATTER),
+    (&[Scatter, Scatterv], SCATTER),
+    (&[Gather, Gatherv], GATHER),
+    (&[Alltoall, Alltoallv], ALLTOALL_DIRECT),
+    (&[Alltoall], ALLTOALL_RELAYED),
+    (&[Barrier], BARRIER),
+];
+
+const fn count() -> usize {
+    let (mut count, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        count += FAMILIES[family].0.len() * FAMILIES[family].1.len();
+        family += 1;
+    }
+    count
+}
+
+/// An entry for each collective of a family and each of its algorithms.
+const fn flat<const N: usize>() -> [Entry; N] {
+    let mut all = [BARRIER[0]; N];
+    let (mut at, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        let (collectives, entries) = FAMILIES[family];
+        let mut i = 0;
+        while i < collectives.len() * entries.len() {
+            let entry = entries[i % entries.len()];
+            all[at] = Entry { collective: collectives[i / entries.len()], ..entry };
+            (at, i) = (at + 1, i + 1);
+        }
+        family += 1;
+    }
+    all
+}
+
+fn any(_: u32) -> bool {
+    true
+}
+
+fn power_of_two(p: u32) -> bool {
+    p.is_power_of_two()
+}
+
+fn countable_pairs(p: u32) -> bool {
+    p <= MOST
+}
+
+fn countable_power_of_two(p: u32) -> bool {
+    countable_pairs(p) && power_of_two(p)
+}
+
+const COMMUTATIVE: &str = "commutative operators";
+const POWER_OF_TWO: &str = "p is a power of two";
+const POWER_OF_TWO_COMMUTATIVE: &str = "p is a power of two; commutative operators";
+const PAIRS: &str = "p < 65536";
+
+const TRAEFF: &str = "Träff, doi:10.1145/3735139, Algorithm 1";
+const TRAEFF_BACKWARDS: &str = "Träff, doi:10.1145/3735139, Section 1: the broadcast read backwards";
+const TRAEFF_ALL: &str = "Träff, doi:10.1145/3735139, Algorithm 7";
+const TRAEFF_ALL_BACKWARDS: &str = "Träff, doi:10.1145/3735139: Algorithm 7 read backwards";
+const TRAEFF_ONE_BLOCK: &str = "Träff, arXiv 2410.14234";
+const CHAN_TREE: &str = "Chan et al., doi:10.1002/cpe.1206, Section 4, split at the skips";
+const CHAN_RING: &str = "Chan et al., doi:10.1002/cpe.1206, Section 5: bucket";
+const NAIVE: &str = "the naive algorithm";
+const THAKUR: &str = "Thakur, Rabenseifner and Gropp, doi:10.1177/1094342005051521";
+const KUMAR: &str = "Kumar et al., Basic Communication Operations: all-to-all broadcast on a 2-D torus";
+const JOHNSSON: &str = "Johnsson and Ho, doi:10.1109/12.29465";
+
+/// What most entries have.
+const PLAIN: Entry = Entry {
+    collective: Barrier,
+    name: "",
+    rounds: "",
+    volume: "",
+    source: "",
+    restriction: "",
+    pipelined: false,
+    ordered: true,
+    near: true,
+    exchanges: false,
+    fits: any,
+    build: |shape| Box::new(Dissemination::new(shape.place)),
+};
+
+fn broadcast(shape: &Shape) -> Circulant {
+    Circulant::new(shape.place, shape.root, shape.blocks)
+}
+
+fn tree(shape: &Shape, blocks: u32) -> Tree {
+    Tree::new(shape.place, 0, Load::All(blocks))
+}
+
+fn all_broadcast(shape: &Shape) -> AllBroadcast {
+    AllBroadcast::new(shape.place, shape.blocks, shape.graph.clone(), shape.present.clone())
+}
+
+fn linear(shape: &Shape, load: Load) -> Linear {
+    Linear { place: shape.place, root: shape.root, load }
+}
+
+const BROADCAST: &[Entry] = &[
+    Entry {
+        name: "circulant",
+        rounds: "n - 1 + q",
+        volume: "m (n - 1 + q) / n",
+        source: TRAEFF,
+        pipelined: true,
+        build: |shape| Box::new(broadcast(shape)),
+        ..PLAIN
+    },
+    Entry {
+        name: "mst",
+        rounds: "q",
+        volume: "m q",
+        source: CHAN_TREE,
+        build: |shape| Box::new(Tree::new(shape.place, shape.root, Load::All(1))),
+        ..PLAIN
+    },
+    Entry {
+        name: "linear",
+        rounds: "p - 1",
+        volume: "m (p - 1)",
+        source: NAIVE,
+        near: false,
+        build: |shape| Box::new(linear(shape, Load::All(1))),
+        ..PLAIN
+    },
+];
+
+const REDUCE: &[Entry] = &[
+    Entry {
+        name: "circulant",
+        rounds: "n - 1 + q",
+        volume: "m",
+        source: TRAEFF_BACKWARDS,
+        restriction: COMMUTATIVE,
+        pipelined: true,
+        ordered: false,
+        build: |shape| Box::new(Reversed(broadcast(shape))),
+        ..PLAIN
+    },
+    Entry {
+        name: "mst",
+        rounds: "q, to another root than 0: q + 1",
+        volume: "m",
+        source: CHAN_TREE,
+        near: false,
+        // Only below rank 0 are subtrees runs of ranks that do not close the circle.
+        build: |shape| {
+            let hand_over = HandOver { place: shape.place, to: shape.root, blocks: 1 };
+            Box::new(Then(Reversed(tree(shape, 1)), hand_over))
+        },
+        ..PLAIN
+    },
+    Entry {
+        name: "linear",
+        rounds: "p - 1",
+        volume: "m",
+        source: NAIVE,
+        near: false,
+        build: |shape| Box::new(Landed::folded_in_rank_order(Reversed(linear(shape, Load::All(1))))),
+        ..PLAIN
+    },
+];
+
+const ALLREDUCE: &[Entry] = &[
+    Entry {
+        name: "circulant",
+        rounds: "2 q",
+        volume: "2 m (p - 1) / p",
+        source: TRAEFF_ONE_BLOCK,
+        restriction: COMMUTATIVE,
+        ordered: false,
+        build: |shape| {
+            let allgather = || OneBlock::new(shape.place);
+            Box::new(Then(Reversed(allgather()), allgather()))
+        },
+        ..PLAIN
+    },
+    Entry {
+        name: "circulant-n",
+        rounds: "2 (n - 1 + q)",
+        volume: "m + m (n - 1 + q) / n",
+        source: "Träff, doi:10.1145/3735139: reduce to rank 0, then broadcast",
+        restriction: COMMUTATIVE,
+        pipelined: true,
+        ordered: false,
+        build: |shape| {
+            let broadcast = || Circulant::new(shape.place, 0, shape.blocks);
+            Box::new(Then(Reversed(broadcast()), broadcast()))
+        },
+        ..PLAIN
+    },
+    Entry {
+        name: "mst",
+        rounds: "2 q",
+        volume: "m q",
+        source: CHAN_TREE,
+        build: |shape| Box::new(Then(Reversed(tree(shape, 1)), tree(shape, 1))),
+        ..PLAIN
+    },
+    Entry {
+        name: "recursive-doubling",
+        rounds: "⌊log₂ p⌋, of other p than powers of two: 2 more",
+        volume: "m (⌊log₂ p⌋ + 1)",
+        source: THAKUR,
+        near: false,
+        exchanges: true,
+        build: |shape| Box::new(RecursiveDoubling::new(shape.place)),
+        ..PLAIN
+    },
+    Entry {
+        name: "hypercube",
+        rounds: "2 q",
+        volume: "2 m (p - 1) / p",
+        source: THAKUR,
+        restriction: POWER_OF_TWO_COMMUTATIVE,
+        ordered: false,
+        fits: power_of_two,
+        build: |shape| Box::new(Then(Reversed(Hypercube(shape.place)), Hypercube(shape.place))),
+        ..PLAIN
+    },
+    Entry {
+        name: "ring",
+        rounds: "2 (p - 1)",
+        volume: "2 m (p - 1) / p",
+        source: CHAN_RING,
+        restriction: COMMUTATIVE,
+        ordered: false,
+        build: |shape| Box::new(Then(Reversed(Ring(shape.place)), Ring(shape.place))),
+        ..PLAIN
+    },
+    Entry {
+        name: "torus",
+        rounds: "2 (a + b - 2)",
+        volume: "2 m (p - 1) / p",
+        source: KUMAR,
+        restriction: COMMUTATIVE,
+        ordered: false,
+        near: false,
+        build: |shape| Box::new(Then(Reversed(Torus::new(shape.place)), Torus::new(shape.place))),
+        ..PLAIN
+    },
+];
+
+const ALLGATHER: &[Entry] = &[
+    Entry {
+        name: "circulant",
+        rounds: "q",
+        volume: "m (p - 1) / p",
+        source: TRAEFF_ONE_BLOCK,
+        build: |shape| Box::new(OneBlock::new(shape.place)),
+        ..PLAIN
+    },
+    Entry {
+        name: "circulant-n",
+        rounds: "n - 1 + q",
+        volume: "m (p - 1) / p; one rank has all: m (n - 1 + q) / n",
+        source: TRAEFF_ALL,
+        pipelined: true,
+        build: |shape| Box::new(all_broadcast(shape)),
+        ..PLAIN
+    },
+    Entry {
+        name: "hypercube",
+        rounds: "q",
+        volume: "m (p - 1) / p",
+        source: THAKUR,
+        restriction: POWER_OF_TWO,
+        fits: power_of_two,
+        build: |shape| Box::new(Hypercube(shape.place)),
+        ..PLAIN
+    },
+    Entry {
+        name: "ring",
+        rounds: "p - 1",
+        volume: "m (p - 1) / p",
+        source: CHAN_RING,
+        build: |shape| Box::new(Ring(shape.place)),
+        ..PLAIN
+    },
+    Entry {
+        name: "torus",
+        rounds: "a + b - 2",
+        volume: "m (p - 1) / p",
+        source: KUMAR,
+        near: false,
+        build: |shape| Box::new(Torus::new(shape.place)),
+        ..PLAIN
+    },
+];
+
+const REDUCE_SCATTER: &[Entry] = &[
+    Entry {
+        name: "circulant",
+        rounds: "q",
+        volume: "m (p - 1) / p",
+        source: TRAEFF_ONE_BLOCK,
+        restriction: COMMUTATIVE,
+        ordered: false,
+        build: |shape| Box::new(Reversed(OneBlock::new(shape.place))),
+        ..PLAIN
+    },
+    Entry {
+        name: "circulant-n",
+        rounds: "n - 1 + q",
+        volume: "m (p - 1) / p; one rank gets all: m",
+        source: TRAEFF_ALL_BACKWARDS,
+        restriction: COMMUTATIVE,
+        pipelined: true,
+        ordered: false,
+        build: |shape| Box::new(Reversed(all_broadcast(shape))),
+        ..PLAIN
+    },
+    Entry {
+        name: "mst",
+        rounds: "2 q",
+        volume: "3 m / 2",
+        source: CHAN_TREE,
+        build: |shape| {
+            let scatter = Tree::new(shape.place, 0, Load::Parts);
+            Box::new(Then(Reversed(tree(shape, shape.place.size)), scatter))
+        },
+        ..PLAIN
+    },
+    Entry {
+        name: "hypercube",
+        rounds: "q",
+        volume: "m (p - 1) / p",
+        source: THAKUR,
+        restriction: POWER_OF_TWO_COMMUTATIVE,
+        ordered: false,
+        fits: power_of_two,
+        build: |shape| Box::new(Reversed(Hypercube(shape.place))),
+        ..PLAIN
+    },
+    Entry {
+        name: "ring",
+        rounds: "p - 1",
+        volume: "m (p - 1) / p",
+        source: CHAN_RING,
+        restriction: COMMUTATIVE,
+        ordered: false,
+        build: |shape| Box::new(Reversed(Ring(shape.place))),
+        ..PLAIN
+    },
+    Entry {
+        name: "torus",
+        rounds: "a + b - 2",
+        volume: "m (p - 1) / p",
+        source: KUMAR,
+        restriction: COMMUTATIVE,
+        ordered: false,
+        near: false,
+        build: |shape| Box::new(Reversed(Torus::new(shape.place))),
+        ..PLAIN
+    },
+];
+
+const SCATTER: &[Entry] = &[
+    Entry {
+        name: "mst",
+        rounds: "q",
+        volume: "m (p - 1) / p",
+        source: CHAN_TREE,
+        build: |shape| Box::new(Tree::new(shape.place, shape.root, Load::Parts)),
+        ..PLAIN
+    },
+    Entry {
+        name: "linear",
+        rounds: "p - 1",
+        volume: "m (p - 1) / p",
+        source: NAIVE,
+        near: false,
+        build: |shape| Box::new(linear(shape, Load::Parts)),
+        ..PLAIN
+    },
+];
+
+const GATHER: &[Entry] = &[
+    Entry {
+        name: "mst",
+        rounds: "q",
+        volume: "m / 2",
+        source: CHAN_TREE,
+        build: |shape| Box::new(Landed::stored(Reversed(Tree::new(shape.place, shape.root, Load::Parts)))),
+        ..PLAIN
+    },
+    Entry {
+        name: "linear",
+        rounds: "p - 1",
+        volume: "m / p",
+        source: NAIVE,
+        near: false,
+        build: |shape| Box::new(Landed::stored(Reversed(linear(shape, Load::Parts)))),
+        ..PLAIN
+    },
+];
+
+const ALLTOALL_DIRECT: &[Entry] = &[
+    Entry {
+        name: "ring",
+        rounds: "p - 1",
+        volume: "m (p - 1) / p",
+        source: "Kumar et al., Basic Communication Operations: direct, by distance",
+        restriction: PAIRS,
+        near: false,
+        fits: countable_pairs,
+        build: |shape| Box::new(Direct { place: shape.place, order: Order::Ring }),
+        ..PLAIN
+    },
+    Entry {
+        name: "pairwise",
+        rounds: "p - 1",
+        volume: "m (p - 1) / p",
+        source: JOHNSSON,
+        restriction: "p is a power of two, and p < 65536",
+        near: false,
+        fits: countable_power_of_two,
+        build: |shape| Box::new(Direct { place: shape.place, order: Order::Pairwise }),
+        ..PLAIN
+    },
+];
+
+const ALLTOALL_RELAYED: &[Entry] = &[Entry {
+    name: "store-and-forward",
+    rounds: "q",
+    volume: "m q / 2",
+    source: "Johnsson and Ho, doi:10.1109/12.29465; any p: Bruck et al., doi:10.1109/71.642949",
+    restriction: PAIRS,
+    fits: countable_pairs,
+    build: |shape| Box::new(StoreAndForward::new(shape.place)),
+    ..PLAIN
+}];
+
+const BARRIER: &[Entry] = &[Entry {
+    name: "circulant",
+    rounds: "q",
+    volume: "0",
+    source: "Hensgen, Finkel and Manber, doi:10.1007/BF01379320, on the circulant graph's skips",
+    ..PLAIN
+}];
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::algorithm::{named, of, torus};
+    use crate::plan::{Plan, Side, each_block};
+    use crate::rank::Rank;
+    use crate::schedule::Skips;
+    use proptest::prelude::*;
+    use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+    fn sizes() -> impl ParallelIterator<Item = u32> {
+        let sizes: Vec<_> = (1..=100).chain([129, 257]).rev().collect();
+        sizes.into_par_iter()
+    }
+
+    #[test]
+    fn every_plan_of_the_catalogue_passes_the_lockstep_check() {
+        sizes().for_each(|p| {
+            for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)) {
+                for (root, blocks) in entry.samples(p) {
+                    if let Err(breach) = entry.check(p, root, blocks) {
+                        let (collective, name) = (entry.collective.name(), entry.name);
+                        panic!("{collective} {name}, p = {p}, n = {blocks}, root {root}: {breach}");
+                    }
+                }
+            }
+        });
+    }
+
+    fn ranks_of(bits: &[bool]) -> Option<Arc<[Rank]>> {
+        let present = (0..).zip(bits).filter_map(|(rank, &is)| is.then_some(rank));
+        Some(present.collect())
+    }
+
+    proptest! {
+        #[test]
+        fn parts_that_are_empty_are_left_out(
+            present in proptest::collection::vec(proptest::bool::ANY, 1..50),
+            few in proptest::collection::vec(proptest::bool::weighted(0.1), 1..50),
+            n in 1u32..20,
+        ) {
+            for present in [present, few] {
+                for collective in [Allgatherv, ReduceScatter] {
+                    let entry = named(collective, "circulant-n").unwrap();
+                    let p = present.len() as u32;
+                    prop_assert_eq!(entry.check_present(p, 0, n, ranks_of(&present)), Ok(()));
+                }
+            }
+        }
+    }
+
+    /// A formula of the catalogue, with numbers.
+    fn evaluate(formula: &str, p: u32, n: u32, root: Rank) -> u32 {
+        let (q, (a, b)) = (Skips::new(p).rounds(), torus::sides(p));
+        match formula {
+            "q" => q,
+            "2 q" => 2 * q,
+            "q, to another root than 0: q + 1" => q + u32::from(root != 0),
+            "n - 1 + q" => {
+                if p == 1 {
+                    0
+                } else {
+                    n - 1 + q
+                }
+            }
+            "2 (n - 1 + q)" => {
+                if p == 1 {
+                    0
+                } else {
+                    2 * (n - 1 + q)
+                }
+            }
+            "p - 1" => p - 1,
+            "2 (p - 1)" => 2 * (p - 1),
+            "a + b - 2" => a + b - 2,
+            "2 (a + b - 2)" => 2 * (a + b - 2),
+            "⌊log₂ p⌋, of other p than powers of two: 2 more" => {
+                p.ilog2() + if p.is_power_of_two() { 0 } else { 2 }
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn plans_have_as_many_rounds_as_the_catalogue_says() {
+        for p in (1..=40).chain([100, 257]) {
+            for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)) {
+                for (root, n) in entry.samples(p) {
+                    let plan = &entry.plans(p, root, n, None)[0];
+                    let name = (entry.collective.name(), entry.name);
+                    assert_eq!(
+                        plan.rounds(),
+                        evaluate(entry.rounds, p, n, root),
+                        "{name:?}, p = {p}, n = {n}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// How many blocks a rank puts.
+    fn volume(plan: &dyn Plan) -> u32 {
+        let mut blocks = 0;
+        (0..plan.rounds()).for_each(|i| each_block(plan, i, Side::Put, &mut |_| blocks += 1));
+        blocks
+    }
+
+    #[test]
+    fn the_least_volume_is_put_where_the_catalogue_says_so() {
+        for p in 1..70 {
+            let least = CATALOGUE.iter().filter(|entry| entry.volume.starts_with("m (p - 1) / p"));
+            for entry in least.filter(|entry| entry.fits(p)) {
+                let n = if entry.pipelined { 5 } else { 1 };
+                let busiest = entry.plans(p, 0, n, None).iter().map(|plan| volume(&**plan)).max().unwrap();
+                assert_eq!(busiest, n * (p - 1), "{} {}, p = {p}", entry.collective.name(), entry.name);
+            }
+            let least = CATALOGUE.iter().filter(|entry| entry.volume == "2 m (p - 1) / p");
+            for entry in least.filter(|entry| entry.fits(p)) {
+                let plans = entry.plans(p, 0, 1, None);
+                assert!(plans.iter().all(|plan| volume(&**plan) == 2 * (p - 1)), "{}, p = {p}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_restriction_is_in_words_where_there_is_one() {
+        for entry in CATALOGUE {
+            let says = |words: &str| entry.restriction.contains(words);
+            assert_eq!(says("commutative"), !entry.ordered);
+            assert_eq!(says("power of two"), !entry.fits(12));
+            assert_eq!(says("65536"), !entry.fits(65536));
+            assert!(entry.fits(1) && entry.fits(2));
+        }
+    }
+
+    #[test]
+    fn every_collective_has_a_default_for_any_ranks_and_one_that_keeps_their_order() {
+        for collective in Collective::ALL {
+            let default = of(collective).next().unwrap();
+            assert!((1..300).all(|p| default.fits(p)));
+            assert!(of(collective).any(|entry| entry.ordered && (1..300).all(|p| entry.fits(p))));
+        }
+    }
+
+    #[test]
+    fn numbers_and_names_find_their_entries() {
+        for (number, entry) in (0..).zip(CATALOGUE) {
+            assert_eq!(entry.number(), number);
+            let found = named(entry.collective, entry.name).unwrap();
+            assert_eq!(found.number(), number);
+        }
+    }
+
+    #[test]
+    fn reduce_is_broadcast_read_backwards() {
+        for (reduce, broadcast) in named(Reduce, "circulant")
+            .unwrap()
+            .plans(17, 3, 6, None)
+            .iter()
+            .zip(&named(Broadcast, "circulant").unwrap().plans(17, 3, 6, None))
+        {
+            for i in 0..reduce.rounds() {
+                let (one, other) = (reduce.round(i), broadcast.round(reduce.rounds() - 1 - i));
+                assert_eq!((one.put, one.arrival), (other.arrival, other.put));
+            }
+        }
+    }
+}
