@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use circulant::fold::{Fold, Min, Operator, Sum, of};
-use half::bf16;
+use half::{bf16, f16};
 
 /// Bytes of a buffer: two of them in the second-level cache, and far more than any cache of a core.
 const SIZES: [usize; 2] = [256 << 10, 64 << 20];
@@ -32,6 +32,7 @@ fn main() {
         row("f64 sum", bytes, 3_f64, Sum);
         row("f64 min", bytes, 3_f64, Min);
         row("bf16 sum", bytes, bf16::from_f32(3.0), Sum);
+        row("f16 sum", bytes, f16::from_f32(3.0), Sum);
     }
 }
 

@@ -69,3 +69,38 @@ pub fn check<T: Element>(bytes: &mut [u8]) -> Result<(), usize> {
     }
     first
 }
+
+/// Why bytes are no slice of elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// They begin where elements cannot, or end within one.
+    Place,
+    /// Some are no value of the type.
+    Value,
+}
+
+/// Bytes as elements.
+pub(super) fn values<T: Element>(bytes: &[u8]) -> Result<&[T], Unfit> {
+    let len = look_through::<T>(bytes)?;
+    // SAFETY: - aligned for `T`, and `len` of them long (look_through)
+    //         - every one is a value (look_through)
+    //         - borrowed from `bytes`, as the signature says
+    Ok(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), len) })
+}
+
+/// As [`values`], to be written.
+pub(super) fn values_mut<T: Element>(bytes: &mut [u8]) -> Result<&mut [T], Unfit> {
+    let len = look_through::<T>(bytes)?;
+    // SAFETY: - as in `values`, and borrowed mutably
+    //         - whatever is written leaves bytes behind, as no value has any that are not set (NoUninit)
+    Ok(unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), len) })
+}
+
+/// How many values of `T` these bytes are. It looks at all of them even if one is none, as the compiler
+/// vectorises that; `bytemuck::checked` stops at the first, at a quarter of the speed.
+fn look_through<T: Element>(bytes: &[u8]) -> Result<usize, Unfit> {
+    // `Bits` has the layout of `T` (CheckedBitPattern), so this is aligned and long enough for `T` too.
+    let bits: &[T::Bits] = bytemuck::try_cast_slice(bytes).map_err(|_| Unfit::Place)?;
+    let all = bits.iter().fold(true, |all, one| all & T::is_valid_bit_pattern(one));
+    if all { Ok(bits.len()) } else { Err(Unfit::Value) }
+}

@@ -7,10 +7,7 @@
 use multiversion::multiversion;
 
 /// `mine = f(mine, theirs)`, element by element, as far as both reach.
-#[multiversion(targets(
-    "x86_64+avx512f+avx512bw+avx512dq+avx512vl+avx2+fma+f16c+bmi1+bmi2+lzcnt+movbe+popcnt",
-    "x86_64+avx2+fma+f16c+bmi1+bmi2+lzcnt+movbe+popcnt",
-))]
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(super) fn each<T: Copy, F: Fn(T, T) -> T>(mine: &mut [T], theirs: &[T], f: F) {
     for (mine, theirs) in mine.iter_mut().zip(theirs) {
         *mine = f(*mine, *theirs);

@@ -4,6 +4,8 @@
 //! depend on rounding does not depend on order either, not even for zeros and NaNs, so that every algorithm
 //! gives the same bits.
 
+use std::sync::Arc;
+
 use super::classes::{Bits, Logical, Number, Ordered, Placed};
 use super::element::Element;
 use super::kinds::Op;
@@ -11,7 +13,8 @@ use super::loops::each;
 
 /// Combines elements of type `T`; it is associative up to rounding.
 ///
-/// Closures become operators by [`commutative`](super::commutative) and its kin.
+/// Closures become operators by [`commutative`](super::commutative) and its kin; an operator in an [`Arc`]
+/// is one too, for many calls.
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` does not fit elements of type `{T}`",
     note = "the table at `circulant::fold` says what fits; `fold::commutative` takes a closure"
@@ -29,6 +32,21 @@ pub trait Operator<T: Element>: Send + Sync {
     /// `mine = mine ∘ theirs` element by element, or `theirs ∘ mine` where they come `before`. Of equal
     /// lengths. After an error `mine` may be combined in part.
     fn fold(&self, mine: &mut [T], theirs: &[T], before: bool) -> Result<(), String>;
+}
+
+impl<T: Element, O: Operator<T> + ?Sized> Operator<T> for Arc<O> {
+    fn number(&self) -> u8 {
+        (**self).number()
+    }
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn commutes(&self) -> bool {
+        (**self).commutes()
+    }
+    fn fold(&self, mine: &mut [T], theirs: &[T], before: bool) -> Result<(), String> {
+        (**self).fold(mine, theirs, before)
+    }
 }
 
 macro_rules! operators {
@@ -70,18 +88,30 @@ operators! {
     /// ```
     ///
     /// Of truths there is none:
+    ///
     /// ```compile_fail,E0277
     /// circulant::fold::of::<bool, _>(circulant::fold::Sum);
     /// ```
     Sum: Number, |mine, theirs| T::sum(mine, theirs);
 
     /// `a b` of integers, which wrap around, of floats and of complex numbers, rounded as in [`Sum`].
+    ///
+    /// ```
+    /// use circulant::fold::{Operator, Product};
+    /// use num_complex::Complex;
+    ///
+    /// let mut mine = [Complex::new(0.0_f64, 1.0)];
+    /// Product.fold(&mut mine, &[Complex::new(0.0, 1.0)], false).unwrap();
+    /// assert_eq!(mine, [Complex::new(-1.0, 0.0)]);
+    /// ```
     Product: Number, |mine, theirs| T::product(mine, theirs);
 
     /// The least one.
     ///
     /// Of floats: -0 is less than +0, and where any is a NaN, the result is a NaN of no sign or payload
     /// that means anything. So the result never depends on the order, and a NaN is never lost.
+    ///
+    /// Complex numbers have none:
     ///
     /// ```compile_fail,E0277
     /// circulant::fold::of::<num_complex::Complex<f64>, _>(circulant::fold::Min);
@@ -101,6 +131,8 @@ operators! {
     LogicalXor: Logical, |mine, theirs| each(mine, theirs, |a, b| T::from_truth(a.is_true() ^ b.is_true()));
 
     /// `a & b` of integers and `bool`.
+    ///
+    /// Floats have none:
     ///
     /// ```compile_fail,E0277
     /// circulant::fold::of::<f32, _>(circulant::fold::BitAnd);

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 use fastrand::Rng;
@@ -325,6 +326,18 @@ fn a_users_operator_keeps_its_sides() {
 }
 
 #[test]
+fn an_operator_in_an_arc_serves_many_calls() {
+    let product: Arc<dyn Operator<Matrix>> = Arc::new(ordered(Matrix::times));
+    for fold in [of(product.clone()), of(product.clone())] {
+        assert_eq!((fold.numbers(), fold.commutes()), (of(ordered(Matrix::times)).numbers(), false));
+        let mut mine = Bytes::of(&[A], 0);
+        fold.fold(mine.get(), Bytes::of(&[B], 0).get(), true).unwrap();
+        assert_eq!(mine.values::<Matrix>(), [B.times(&A)]);
+    }
+    assert_eq!(product.name(), "user's ordered operator");
+}
+
+#[test]
 fn a_users_error_is_in_the_users_words() {
     let below = |limit: i32| move |a: &i32, b: &i32| if a + b < limit { Ok(a + b) } else { Err("too much") };
     let fold = of(try_commutative(below(10)));
@@ -339,7 +352,7 @@ fn a_users_error_is_in_the_users_words() {
 
 #[test]
 fn a_users_panic_is_an_error_with_its_words() {
-    let said = |fold: std::sync::Arc<dyn Fold>| {
+    let said = |fold: Arc<dyn Fold>| {
         fold.fold(Bytes::of(&[7], 0).get(), Bytes::of(&[0], 0).get(), false).unwrap_err()
     };
     let divide = of(ordered(|a: &i32, b: &i32| a / b));
@@ -391,6 +404,7 @@ fn elements_without_size_fold_to_nothing() {
     let fold = of(commutative(|_: &[u64; 0], _: &[u64; 0]| []));
     assert_eq!(fold.unit(), 1);
     assert_eq!(fold.fold(&mut [], &[], false), Ok(()));
+    assert!(fold.fold(&mut [0], &[0], false).is_err());
     assert_eq!(element::check::<[u64; 0]>(&mut [1, 2]), Ok(()));
 }
 

@@ -9,15 +9,13 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use bytemuck::checked::{self, CheckedCastError};
-
 use super::Fold;
-use super::element::Element;
+use super::element::{self, Element, Unfit};
 use super::kinds::Type;
 use super::operators::Operator;
 
-/// Bytes that are copied at a time where they are not aligned.
-const STEP: usize = 4096;
+/// Bytes that are folded at a time: what is looked through, or copied, is then in the first-level cache.
+const STEP: usize = 16 << 10;
 
 /// An operator on elements of type `T`, over bytes.
 pub struct Typed<T, O> {
@@ -43,15 +41,18 @@ impl<T: Element, O: Operator<T>> Typed<T, O> {
         folded.unwrap_or_else(|panic| Err(format!("the operator panicked: {}", words(&*panic))))
     }
 
-    /// Folds bytes that may begin anywhere, through aligned copies.
-    fn copies(&self, mine: &mut [u8], theirs: &[u8], before: bool) -> Result<(), String> {
-        let step = (STEP / size_of::<T>()).max(1) * size_of::<T>();
-        for (mine, theirs) in mine.chunks_mut(step).zip(theirs.chunks(step)) {
-            let mut combined = copy(mine)?;
-            self.elements(&mut combined, &copy(theirs)?, before)?;
-            mine.copy_from_slice(bytemuck::cast_slice(&combined));
+    /// Folds bytes, through copies where they do not begin as elements do.
+    fn bytes(&self, mine: &mut [u8], theirs: &[u8], before: bool) -> Result<(), String> {
+        match (element::values_mut(mine), element::values(theirs)) {
+            (Ok(mine), Ok(theirs)) => self.elements(mine, theirs, before),
+            (Err(Unfit::Value), _) | (_, Err(Unfit::Value)) => Err(no_value::<T>()),
+            _ => {
+                let mut combined = copy(mine)?;
+                self.elements(&mut combined, &copy(theirs)?, before)?;
+                mine.copy_from_slice(bytemuck::cast_slice(&combined));
+                Ok(())
+            }
         }
-        Ok(())
     }
 }
 
@@ -70,25 +71,17 @@ impl<T: Element, O: Operator<T>> Fold for Typed<T, O> {
     }
 
     fn fold(&self, mine: &mut [u8], theirs: &[u8], before: bool) -> Result<(), String> {
-        if mine.len() != theirs.len() || !mine.len().is_multiple_of(self.unit()) {
-            let (name, mine, theirs, unit) = (self.operator.name(), mine.len(), theirs.len(), self.unit());
+        if mine.len() != theirs.len() || !mine.len().is_multiple_of(size_of::<T>()) {
+            let (name, mine, theirs, unit) = (self.operator.name(), mine.len(), theirs.len(), size_of::<T>());
             return Err(format!("{name} of {mine} and {theirs} bytes, in elements of {unit} bytes"));
         }
-        if mine.is_empty() {
-            return Ok(());
-        }
-        match (checked::try_cast_slice_mut(mine), checked::try_cast_slice(theirs)) {
-            (Ok(mine), Ok(theirs)) => self.elements(mine, theirs, before),
-            (Err(CheckedCastError::InvalidBitPattern), _) | (_, Err(CheckedCastError::InvalidBitPattern)) => {
-                Err(no_value::<T>())
-            }
-            _ => self.copies(mine, theirs, before),
-        }
+        let step = (STEP / self.unit()).max(1) * self.unit();
+        mine.chunks_mut(step).zip(theirs.chunks(step)).try_for_each(|(m, t)| self.bytes(m, t, before))
     }
 }
 
 fn copy<T: Element>(bytes: &[u8]) -> Result<Vec<T>, String> {
-    let read = |one| checked::try_pod_read_unaligned(one).map_err(|_| no_value::<T>());
+    let read = |one| bytemuck::checked::try_pod_read_unaligned(one).map_err(|_| no_value::<T>());
     bytes.chunks_exact(size_of::<T>()).map(read).collect()
 }
 
