@@ -94,7 +94,7 @@ impl Problem {
             Collective::Allgather | Collective::Allgatherv | Collective::ReduceScatter
                 if self.blocks_of_parts(costs) > 1 =>
             {
-                Some("circulant-blocks")
+                Some("circulant-n")
             }
             Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
             _ => None,
@@ -271,7 +271,9 @@ mod tests {
 
     #[test]
     fn staging_is_bounded_and_pieces_are_whole_elements() {
-        for (collective, unit) in [(Collective::Reduce, 12), (Collective::Allreduce, 7), (Collective::ReduceScatter, 100_000)] {
+        for (collective, unit) in
+            [(Collective::Reduce, 12), (Collective::Allreduce, 7), (Collective::ReduceScatter, 100_000)]
+        {
             let problem = Problem { collective, unit, ..whole(unit << 20, 1000) };
             for entry in problem.candidates() {
                 let piece = problem.piece(entry, &Costs::default()) as u64;

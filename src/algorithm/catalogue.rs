@@ -15,7 +15,7 @@ use super::one_block::OneBlock;
 use super::ring::Ring;
 use super::torus::Torus;
 use super::tree::{HandOver, Load, Tree};
-use super::{Entry, Shape};
+use super::{Entry, Shape, Span};
 use crate::collective::Collective::{self, *};
 use crate::plan::compose::{Landed, Reversed, Then};
 
@@ -106,6 +106,8 @@ const PLAIN: Entry = Entry {
     pipelined: false,
     ordered: true,
     near: true,
+    span: Span::Whole,
+    scattered: false,
     exchanges: false,
     fits: any,
     build: |shape| Box::new(Dissemination::new(shape.place)),
@@ -200,6 +202,7 @@ const ALLREDUCE: &[Entry] = &[
         source: TRAEFF_ONE_BLOCK,
         restriction: COMMUTATIVE,
         ordered: false,
+        span: Span::Half,
         build: |shape| {
             let allgather = || OneBlock::new(shape.place);
             Box::new(Then(Reversed(allgather()), allgather()))
@@ -246,6 +249,7 @@ const ALLREDUCE: &[Entry] = &[
         restriction: POWER_OF_TWO_COMMUTATIVE,
         ordered: false,
         fits: power_of_two,
+        span: Span::Half,
         build: |shape| Box::new(Then(Reversed(Hypercube(shape.place)), Hypercube(shape.place))),
         ..PLAIN
     },
@@ -256,6 +260,7 @@ const ALLREDUCE: &[Entry] = &[
         source: CHAN_RING,
         restriction: COMMUTATIVE,
         ordered: false,
+        span: Span::Part,
         build: |shape| Box::new(Then(Reversed(Ring(shape.place)), Ring(shape.place))),
         ..PLAIN
     },
@@ -278,6 +283,7 @@ const ALLGATHER: &[Entry] = &[
         rounds: "q",
         volume: "m (p - 1) / p",
         source: TRAEFF_ONE_BLOCK,
+        span: Span::Half,
         build: |shape| Box::new(OneBlock::new(shape.place)),
         ..PLAIN
     },
@@ -287,6 +293,7 @@ const ALLGATHER: &[Entry] = &[
         volume: "m (p - 1) / p; one rank has all: m (n - 1 + q) / n",
         source: TRAEFF_ALL,
         pipelined: true,
+        scattered: true,
         build: |shape| Box::new(all_broadcast(shape)),
         ..PLAIN
     },
@@ -297,6 +304,7 @@ const ALLGATHER: &[Entry] = &[
         source: THAKUR,
         restriction: POWER_OF_TWO,
         fits: power_of_two,
+        span: Span::Half,
         build: |shape| Box::new(Hypercube(shape.place)),
         ..PLAIN
     },
@@ -305,6 +313,7 @@ const ALLGATHER: &[Entry] = &[
         rounds: "p - 1",
         volume: "m (p - 1) / p",
         source: CHAN_RING,
+        span: Span::Part,
         build: |shape| Box::new(Ring(shape.place)),
         ..PLAIN
     },
@@ -327,6 +336,7 @@ const REDUCE_SCATTER: &[Entry] = &[
         source: TRAEFF_ONE_BLOCK,
         restriction: COMMUTATIVE,
         ordered: false,
+        span: Span::Half,
         build: |shape| Box::new(Reversed(OneBlock::new(shape.place))),
         ..PLAIN
     },
@@ -338,6 +348,7 @@ const REDUCE_SCATTER: &[Entry] = &[
         restriction: COMMUTATIVE,
         pipelined: true,
         ordered: false,
+        scattered: true,
         build: |shape| Box::new(Reversed(all_broadcast(shape))),
         ..PLAIN
     },
@@ -360,6 +371,7 @@ const REDUCE_SCATTER: &[Entry] = &[
         restriction: POWER_OF_TWO_COMMUTATIVE,
         ordered: false,
         fits: power_of_two,
+        span: Span::Half,
         build: |shape| Box::new(Reversed(Hypercube(shape.place))),
         ..PLAIN
     },
@@ -370,6 +382,7 @@ const REDUCE_SCATTER: &[Entry] = &[
         source: CHAN_RING,
         restriction: COMMUTATIVE,
         ordered: false,
+        span: Span::Part,
         build: |shape| Box::new(Reversed(Ring(shape.place))),
         ..PLAIN
     },
@@ -392,6 +405,7 @@ const SCATTER: &[Entry] = &[
         rounds: "q",
         volume: "m (p - 1) / p",
         source: CHAN_TREE,
+        span: Span::Half,
         build: |shape| Box::new(Tree::new(shape.place, shape.root, Load::Parts)),
         ..PLAIN
     },
@@ -401,6 +415,7 @@ const SCATTER: &[Entry] = &[
         volume: "m (p - 1) / p",
         source: NAIVE,
         near: false,
+        span: Span::Part,
         build: |shape| Box::new(linear(shape, Load::Parts)),
         ..PLAIN
     },
@@ -412,6 +427,7 @@ const GATHER: &[Entry] = &[
         rounds: "q",
         volume: "m / 2",
         source: CHAN_TREE,
+        span: Span::Half,
         build: |shape| Box::new(Landed::stored(Reversed(Tree::new(shape.place, shape.root, Load::Parts)))),
         ..PLAIN
     },
@@ -421,6 +437,7 @@ const GATHER: &[Entry] = &[
         volume: "m / p",
         source: NAIVE,
         near: false,
+        span: Span::Part,
         build: |shape| Box::new(Landed::stored(Reversed(linear(shape, Load::Parts)))),
         ..PLAIN
     },
@@ -435,6 +452,7 @@ const ALLTOALL_DIRECT: &[Entry] = &[
         restriction: PAIRS,
         near: false,
         fits: countable_pairs,
+        span: Span::Part,
         build: |shape| Box::new(Direct { place: shape.place, order: Order::Ring }),
         ..PLAIN
     },
@@ -446,6 +464,7 @@ const ALLTOALL_DIRECT: &[Entry] = &[
         restriction: "p is a power of two, and p < 65536",
         near: false,
         fits: countable_power_of_two,
+        span: Span::Part,
         build: |shape| Box::new(Direct { place: shape.place, order: Order::Pairwise }),
         ..PLAIN
     },
@@ -458,6 +477,7 @@ const ALLTOALL_RELAYED: &[Entry] = &[Entry {
     source: "Johnsson and Ho, doi:10.1109/12.29465; any p: Bruck et al., doi:10.1109/71.642949",
     restriction: PAIRS,
     fits: countable_pairs,
+    scattered: true,
     build: |shape| Box::new(StoreAndForward::new(shape.place)),
     ..PLAIN
 }];

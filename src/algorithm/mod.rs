@@ -53,11 +53,26 @@ pub struct Entry {
     pub ordered: bool,
     /// Whether it puts along edges of the circulant graph only.
     pub near: bool,
+    /// The most that one of its legs carries.
+    pub span: Span,
+    /// Whether blocks that travel together lie apart in memory.
+    pub scattered: bool,
     /// Whether two ranks put each other the same block in one round and fold it: only where what is put is
     /// copied first.
     pub exchanges: bool,
     fits: fn(u32) -> bool,
     build: fn(&Shape) -> Box<dyn Plan>,
+}
+
+/// How much of a message a leg carries, at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Span {
+    /// One rank's part.
+    Part,
+    /// The parts of half the ranks.
+    Half,
+    /// Everything.
+    Whole,
 }
 
 /// What a plan is made for.

@@ -314,7 +314,16 @@ enum Room<'a> {
 
 impl Room<'_> {
     #[allow(clippy::too_many_arguments)]
-    fn take(&mut self, part: usize, start: usize, range: &Range<usize>, me: usize, from: &Memory, at: usize, unit: usize) {
+    fn take(
+        &mut self,
+        part: usize,
+        start: usize,
+        range: &Range<usize>,
+        me: usize,
+        from: &Memory,
+        at: usize,
+        unit: usize,
+    ) {
         let (lent, to) = match self {
             Room::All(lent) => (lent, start + range.start),
             Room::Own(lent) if part == me => (lent, range.start),

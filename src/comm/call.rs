@@ -222,7 +222,10 @@ impl<T: Element> Call<T> {
             let cure = format!("make it larger, or take {len} elements at most");
             return Err(self.bad(format!("{wanted} elements of a buffer of {len}"), cure));
         }
-        wanted.checked_mul(size_of::<T>().max(1)).filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| self.too_many())?;
+        wanted
+            .checked_mul(size_of::<T>().max(1))
+            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .ok_or_else(|| self.too_many())?;
         self.check_divides(wanted, p as usize)?;
         Ok(wanted)
     }
@@ -230,7 +233,10 @@ impl<T: Element> Call<T> {
     fn check_divides(&self, elements: usize, p: usize) -> Result<()> {
         let parts = match self.collective {
             Collective::Alltoall => 2 * p,
-            Collective::Allgather | Collective::ReduceScatterBlock | Collective::Scatter | Collective::Gather => p,
+            Collective::Allgather
+            | Collective::ReduceScatterBlock
+            | Collective::Scatter
+            | Collective::Gather => p,
             _ => return Ok(()),
         };
         if elements.is_multiple_of(parts) {

@@ -14,6 +14,8 @@ use crate::transport::RemoteKey;
 const NONE: u64 = u64::MAX;
 /// The most new channels of a rank: two for each of the at most 32 rounds of a phase.
 const MOST: usize = 64;
+/// Words of a card of slots.
+const WORDS: usize = 3 + MOST;
 
 impl Communicator {
     /// Splits the communicator: the ranks with one colour make a new one, in the order of their keys (and
@@ -67,7 +69,9 @@ impl Communicator {
     /// The same ranks once more: calls on one do not mix with calls on the other. All ranks must call it.
     pub fn duplicate(&self) -> Result<Communicator> {
         let same = self.split(Some(0), 0)?;
-        same.ok_or_else(|| crate::error::Error::argument("duplicate", "no communicator came of it", "call it on all ranks"))
+        same.ok_or_else(|| {
+            crate::error::Error::argument("duplicate", "no communicator came of it", "call it on all ranks")
+        })
     }
 
     /// Gives the communicator up, once all its ranks do: whatever was started on it should be done. To drop it
@@ -101,12 +105,12 @@ impl Communicator {
             _ => neighbours(place).into_iter().map(|rank| group[rank as usize]).collect(),
         };
         let own = self.world.engine().add_channels(&peers)?;
-        let mut all = vec![[0u64; 3 + MOST]; self.size() as usize];
-        all[self.rank() as usize] = encode(&own);
+        let mut all = vec![0u64; WORDS * self.size() as usize];
+        all[WORDS * self.rank() as usize..][..WORDS].copy_from_slice(&encode(&own));
         self.run(&mut all, Call::allgather())?;
         let card = |rank: Rank| {
             let found = (0..self.size()).find(|&here| self.world_rank(here) == rank)?;
-            Some(decode(&all[found as usize]))
+            Some(decode(&all[WORDS * found as usize..][..WORDS]))
         };
         self.world.engine().connect_channels(&own, card)
     }
@@ -121,14 +125,14 @@ impl Drop for Communicator {
 }
 
 /// A card as words: inbox, first channel, and the peers, each plus one.
-fn encode(card: &Card) -> [u64; 3 + MOST] {
-    let mut words = [0; 3 + MOST];
+fn encode(card: &Card) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
     words[..3].copy_from_slice(&[card.inbox.base, card.inbox.key, u64::from(card.first)]);
     words[3..].iter_mut().zip(&card.peers).for_each(|(word, &peer)| *word = u64::from(peer) + 1);
     words
 }
 
-fn decode(words: &[u64; 3 + MOST]) -> Card {
+fn decode(words: &[u64]) -> Card {
     let peers = words[3..].iter().take_while(|&&word| word > 0).map(|&word| (word - 1) as Rank);
     let inbox = RemoteKey { base: words[0], key: words[1] };
     Card { inbox, first: words[2] as u32, peers: peers.collect() }

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::call::Call;
 use super::channels::Banks;
 use super::meeting::Meeting;
 use super::settings::Settings;
 use super::window::Window;
 use super::world::{Farewell, World};
-use super::call::Call;
 use super::{Communicator, WORLD, barrier_task};
 use crate::collective::Collective;
 use crate::engine::Engine;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::call::{Call, Counts};
 use super::Communicator;
+use super::call::{Call, Counts};
 use crate::algorithm::{self, Entry, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
@@ -71,15 +71,12 @@ impl Communicator {
         Problem { collective: call.collective, p, unit, bytes, largest, commutes }
     }
 
-    fn asked_for<T: Element>(
-        &self,
-        call: &Call<T>,
-        problem: &Problem,
-        name: &str,
-    ) -> Result<&'static Entry> {
+    fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {
         let Some(entry) = algorithm::named(call.collective, name) else {
             let names: Vec<_> = algorithm::of(call.collective).map(|entry| entry.name).collect();
-            return Err(call.bad(format!("no algorithm `{name}`"), format!("take one of: {}", names.join(", "))));
+            return Err(
+                call.bad(format!("no algorithm `{name}`"), format!("take one of: {}", names.join(", ")))
+            );
         };
         match problem.candidates().any(|one| std::ptr::eq(one, entry)) {
             true => Ok(entry),
@@ -213,7 +210,8 @@ fn present(parts: &[Part]) -> Option<Arc<[Rank]>> {
 
 /// A number that differs, but for one case in four thousand million, where counts do; never 0.
 fn digest(counts: &[usize]) -> u32 {
-    let mix = |hash: u64, &count: &usize| (hash ^ count as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
+    let mix =
+        |hash: u64, &count: &usize| (hash ^ count as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     let hash = counts.iter().fold(0xcbf2_9ce4_8422_2325, mix);
     ((hash ^ hash >> 32) as u32).max(1)
 }

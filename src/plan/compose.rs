@@ -74,7 +74,7 @@ impl<P: Plan> Plan for Reversed<P> {
 /// A plan of which only what becomes of arrivals is another.
 pub struct Landed<P> {
     plan: P,
-    landing: fn(Place, Rank) -> Landing,
+    landing: fn(Place, Option<Rank>) -> Landing,
 }
 
 impl<P> Landed<P> {
@@ -85,7 +85,10 @@ impl<P> Landed<P> {
 
     /// Everything is folded, in front of what a rank has where it comes from a rank before it.
     pub fn folded_in_rank_order(plan: P) -> Self {
-        let landing = |me: Place, peer| if peer < me.rank { Landing::FoldBefore } else { Landing::Fold };
+        let landing = |me: Place, peer: Option<Rank>| match peer {
+            Some(peer) if peer < me.rank => Landing::FoldBefore,
+            _ => Landing::Fold,
+        };
         Landed { plan, landing }
     }
 }
@@ -105,7 +108,7 @@ impl<P: Plan> Plan for Landed<P> {
 
     fn round(&self, i: u32) -> Round {
         let round = self.plan.round(i);
-        let landing = round.arrival.map_or(round.landing, |leg| (self.landing)(self.place(), leg.peer));
+        let landing = (self.landing)(self.place(), round.arrival.map(|leg| leg.peer));
         Round { landing, ..round }
     }
 

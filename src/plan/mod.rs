@@ -108,7 +108,8 @@ pub struct Round {
     pub arrival: Option<Leg>,
     /// What the put waits for.
     pub needs: Needs,
-    /// What becomes of the arrival.
+    /// What becomes of the arrival. Whether a round stores or folds is the same on all ranks, also on those
+    /// without an arrival: who puts knows from its own round whether what it puts is folded.
     pub landing: Landing,
 }
 
