@@ -38,7 +38,13 @@ fn broadcast_all(comms: &[Communicator], bytes: usize, how: Broadcast, seed: u64
     };
     for (rank, window) in finish(comms.iter().map(window).collect(), seed).iter().enumerate() {
         let wrong = window.iter().enumerate().find(|&(i, &byte)| byte != value(i, how.root));
-        assert_eq!(wrong, None, "rank {rank} of {}, {bytes} bytes, root {}, seed {seed}", comms.len(), how.root);
+        assert_eq!(
+            wrong,
+            None,
+            "rank {rank} of {}, {bytes} bytes, root {}, seed {seed}",
+            comms.len(),
+            how.root
+        );
     }
 }
 
@@ -171,7 +177,8 @@ fn calls_that_run_ahead_do_not_hold_up_an_older_one() {
         let started = std::sync::Barrier::new(2);
         on_threads(Communicator::loopback(4, 6).unwrap(), |comm| {
             let root = |call| if call == 0 { 0 } else { early };
-            let start = |call| comm.start(comm.window::<u8>(8).unwrap(), Call::broadcast(root(call))).unwrap();
+            let start =
+                |call| comm.start(comm.window::<u8>(8).unwrap(), Call::broadcast(root(call))).unwrap();
             if comm.rank() == early {
                 let mut requests: Vec<_> = (0..AHEAD).map(start).collect();
                 for _ in 0..3000 {
@@ -190,7 +197,10 @@ fn calls_that_run_ahead_do_not_hold_up_an_older_one() {
     }
 }
 
-pub(super) fn on_threads<R: Send>(comms: Vec<Communicator>, act: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
+pub(super) fn on_threads<R: Send>(
+    comms: Vec<Communicator>,
+    act: impl Fn(Communicator) -> R + Sync,
+) -> Vec<R> {
     std::thread::scope(|threads| {
         let started: Vec<_> = comms.into_iter().map(|comm| threads.spawn(|| act(comm))).collect();
         started.into_iter().map(|thread| thread.join().unwrap()).collect()
