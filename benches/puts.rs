@@ -12,7 +12,7 @@ use circulant::error::Result;
 use circulant::rank::{Place, Rank};
 use circulant::transport::fabric::{Fabric, Request, choose};
 use circulant::transport::memory::Memory;
-use circulant::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Transport};
+use circulant::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Transport};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 const SMALL: usize = 8;
@@ -49,7 +49,8 @@ impl End {
     fn put(&mut self, len: usize, token: u32, notice: Notice) {
         let peer = 1 - self.fabric.place().rank;
         let (from, to) = (&self.region, self.target);
-        let put = Put { peer, from, offset: 0, len, to, to_offset: 0, notice, report: Report::Sent, token };
+        let segments = &[Segment { offset: 0, len }];
+        let put = Put { peer, from, segments, to, to_offset: 0, notice, report: Report::Sent, token };
         while self.fabric.put(&put).expect("the other end is there") == Posted::Busy {
             self.fabric.poll(&mut self.events).expect("the other end is there");
         }

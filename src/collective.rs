@@ -75,8 +75,20 @@ const NAMES: [(Collective, &str); 16] = [
 impl Collective {
     /// All that users call, in the order of tables.
     pub const ALL: [Collective; 14] = [
-        Broadcast, Reduce, Allreduce, Allgather, Allgatherv, ReduceScatter, ReduceScatterBlock, Scatter,
-        Scatterv, Gather, Gatherv, Alltoall, Alltoallv, Barrier,
+        Broadcast,
+        Reduce,
+        Allreduce,
+        Allgather,
+        Allgatherv,
+        ReduceScatter,
+        ReduceScatterBlock,
+        Scatter,
+        Scatterv,
+        Gather,
+        Gatherv,
+        Alltoall,
+        Alltoallv,
+        Barrier,
     ];
 
     /// Its name.

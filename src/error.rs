@@ -37,6 +37,14 @@ pub enum Error {
         /// The other call.
         theirs: String,
     },
+    /// An operator failed, or panicked: the data of the call are worth nothing.
+    #[error("{call}: the operator failed: {why}; mend the operator")]
+    Operator {
+        /// In which call.
+        call: String,
+        /// The operator's own words.
+        why: String,
+    },
     /// A rank is gone.
     #[error("rank {rank} is lost: {how}")]
     Lost {

@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
+use super::channels::Banks;
 use super::meeting::Meeting;
 use super::settings::Settings;
 use super::window::Window;
 use super::world::{Farewell, World};
-use super::{Communicator, barrier_task, connect, neighbours};
+use super::{Communicator, barrier_task};
+use crate::collective::Collective;
 use crate::engine::Engine;
-use crate::engine::call::Collective;
-use crate::engine::slots::Slots;
 use crate::engine::vigil::{Limits, Vigil};
 use crate::error::Result;
 use crate::lifeline::listening::{Listening, Scope};
@@ -41,7 +41,7 @@ pub struct About {
 /// What a rank tells the others beside its address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Word {
-    inbox: (u64, u64),
+    inboxes: [(u64, u64); 2],
     lifeline: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
 
 fn alone(place: Place, limits: Limits) -> Result<Engine> {
     let mut transport = Loopback::world(1, 0)?.remove(0);
-    let slots = Slots::new(&mut transport, &neighbours(place))?;
+    let slots = Banks::new(&mut transport, place)?.connect(place, &[])?;
     Ok(Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0))
 }
 
@@ -72,15 +72,15 @@ fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> R
     let place = meeting.place();
     let choice = meeting.choose(settings)?;
     let mut fabric = Fabric::open(&choice, place)?;
-    let mut slots = Slots::new(&mut fabric, &neighbours(place))?;
+    let banks = Banks::new(&mut fabric, place)?;
     let listening = Listening::bind(if meeting.is_local() { Scope::Loopback } else { Scope::Network })?;
-    let inbox = slots.inbox();
-    let own = Word { inbox: (inbox.base, inbox.key), lifeline: listening.card() };
+    let inboxes = banks.inboxes().map(|inbox| (inbox.base, inbox.key));
+    let own = Word { inboxes, lifeline: listening.card() };
     let words = meeting.connect(&choice, &mut fabric, own)?;
 
-    let inboxes: Vec<_> =
-        words.iter().map(|other| RemoteKey { base: other.inbox.0, key: other.inbox.1 }).collect();
-    connect(&mut slots, place.rank, place.size, &inboxes);
+    let key = |(base, key)| RemoteKey { base, key };
+    let inboxes: Vec<_> = words.iter().map(|other| other.inboxes.map(key)).collect();
+    let slots = banks.connect(place, &inboxes)?;
     let cards: Vec<_> = words.into_iter().map(|other| other.lifeline).collect();
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;

@@ -9,6 +9,7 @@
 //! Background calls take windows by value and not slices, because a request may be forgotten while
 //! peers still put into its memory.
 
+pub mod channels;
 pub mod join;
 pub mod meeting;
 pub mod request;
@@ -24,20 +25,20 @@ use bytemuck::Pod;
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::broadcast::Circulant;
 use crate::algorithm::probe::PingPong;
-use crate::engine::call::{Collective, Signature};
+use crate::collective::Collective;
+use crate::engine::call::Signature;
 use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::operation::Pace;
-use crate::engine::slots::{SLOT, SLOTS, Slots};
 use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
 use crate::error::{Error, Result};
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
-use crate::schedule::Skips;
 use crate::select::{self, Costs};
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
-use crate::transport::{Region, RemoteKey, Transport};
+use crate::transport::{Region, Transport};
+use channels::Banks;
 use join::About;
 use request::{Held, Prepared, Request};
 use settings::Settings;
@@ -48,7 +49,7 @@ use world::World;
 pub struct Communicator {
     world: Arc<World>,
     place: Place,
-    number: u16,
+    number: u32,
     costs: Costs,
     /// The most bytes of a block.
     max_put: u64,
@@ -133,15 +134,13 @@ impl Communicator {
     /// The same over any transports that are connected with one another, in rank order.
     pub fn of_transports(mut transports: Vec<Box<dyn Transport>>) -> Result<Vec<Communicator>> {
         let p = transports.len() as u32;
-        let neighbours = |rank| neighbours(Place { rank, size: p });
-        let slots = (0..p)
-            .zip(&mut transports)
-            .map(|(rank, transport)| Slots::new(&mut **transport, &neighbours(rank)));
-        let mut slots = slots.collect::<Result<Vec<_>>>()?;
-        let inboxes: Vec<RemoteKey> = slots.iter().map(Slots::inbox).collect();
-        for (rank, slots) in (0..p).zip(&mut slots) {
-            connect(slots, rank, p, &inboxes);
-        }
+        let of = |rank| Place { rank, size: p };
+        let banks =
+            (0..p).zip(&mut transports).map(|(rank, transport)| Banks::new(&mut **transport, of(rank)));
+        let banks = banks.collect::<Result<Vec<_>>>()?;
+        let inboxes: Vec<_> = banks.iter().map(Banks::inboxes).collect();
+        let slots = (0..p).zip(banks).map(|(rank, banks)| banks.connect(of(rank), &inboxes));
+        let slots = slots.collect::<Result<Vec<_>>>()?;
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
@@ -300,40 +299,50 @@ impl Communicator {
             return Err(Error::argument("broadcast", what, "take more blocks"));
         }
         let source = match region {
-            _ if select::is_small(&partition) => Source::Small(memory),
             Some(region) => Source::Registered(region),
             None => Source::Unregistered(memory),
         };
         let blocks = partition.blocks();
         let signature = Signature {
-            collective: Collective::Broadcast,
             root: how.root,
             bytes: bytes as u64,
             blocks,
             prepared,
+            ..Signature::bare(Collective::Broadcast)
         };
         let plan = Box::new(Circulant::new(self.place, how.root, blocks));
         let pace = select::pace(&partition, &self.costs);
-        self.prepare(Task { communicator: self.number, signature, plan, partition, pace, source })
+        self.prepare(Task {
+            communicator: self.number,
+            group: None,
+            signature,
+            plan,
+            layout: Box::new(partition),
+            pace,
+            piece: 0,
+            fold: None,
+            small: select::is_small(&partition),
+            from: source,
+            to: None,
+        })
     }
 
     /// A ping-pong of `bytes` bytes between ranks 0 and 1.
     fn probe(&self, window: &Window<u8>, bytes: usize) -> Result<()> {
         let Some(region) = window.region() else { return Ok(()) };
-        let signature = Signature {
-            collective: Collective::Probe,
-            root: 0,
-            bytes: bytes as u64,
-            blocks: 1,
-            prepared: false,
-        };
+        let signature = Signature { bytes: bytes as u64, blocks: 1, ..Signature::bare(Collective::Probe) };
         self.world.engine().run(Task {
             communicator: self.number,
             signature,
+            group: None,
             plan: Box::new(PingPong(self.place)),
-            partition: Partition::even(bytes as u64, 1),
+            layout: Box::new(Partition::even(bytes as u64, 1)),
             pace: Pace { in_flight: 1, lookahead: 1 },
-            source: Source::Registered(region),
+            piece: 0,
+            fold: None,
+            small: false,
+            from: Source::Registered(region),
+            to: None,
         })
     }
 
@@ -344,17 +353,22 @@ impl Communicator {
 }
 
 /// The number of the communicator of all ranks.
-const WORLD: u16 = 0;
+const WORLD: u32 = 0;
 
 /// A barrier, or the last one of all.
 fn barrier_task(place: Place, collective: Collective) -> Result<Task> {
     Ok(Task {
         communicator: WORLD,
-        signature: Signature { collective, root: 0, bytes: 0, blocks: 0, prepared: false },
+        group: None,
+        signature: Signature::bare(collective),
         plan: Box::new(Dissemination::new(place)),
-        partition: Partition::even(0, 1),
+        layout: Box::new(Partition::even(0, 1)),
         pace: Pace { in_flight: 1, lookahead: 1 },
-        source: Source::Small(Memory::zeroed(0)?),
+        piece: 0,
+        fold: None,
+        small: true,
+        from: Source::Unregistered(Memory::zeroed(0)?),
+        to: None,
     })
 }
 
@@ -371,30 +385,6 @@ impl Drop for Lent<'_> {
             self.world.engine().shut_down(error);
         }
     }
-}
-
-/// Bytes of registered memory that a rank of `p` holds for small messages, whatever is sent: an inbox and
-/// an outbox with [`SLOTS`] slots for each of its at most `2 ⌈log₂ p⌉` neighbours.
-pub fn slot_bytes(p: u32) -> usize {
-    2 * neighbours(Place { rank: 0, size: p }).len().max(1) * SLOTS * SLOT
-}
-
-/// The ranks that a rank has to do with on the circulant graph, sorted: at most 2 ⌈log₂ p⌉.
-pub fn neighbours(place: Place) -> Vec<Rank> {
-    let skips = Skips::new(place.size);
-    let both = |k| [place.after(skips.skip(k)), place.before(skips.skip(k))];
-    let mut ranks: Vec<Rank> = (0..skips.rounds()).flat_map(both).collect();
-    ranks.sort_unstable();
-    ranks.dedup();
-    ranks
-}
-
-/// Tells a rank's slots where its neighbours' inboxes are, given all ranks' inboxes.
-fn connect(slots: &mut Slots, rank: Rank, p: u32, inboxes: &[RemoteKey]) {
-    slots.connect(|peer| {
-        let index = neighbours(Place { rank: peer, size: p }).binary_search(&rank).unwrap_or_default();
-        (inboxes[peer as usize], index as u8)
-    });
 }
 
 #[cfg(test)]

@@ -1,56 +1,49 @@
-//! What a rank is about to do, as it tells its neighbours: two ranks that do not mean the same find out.
+//! What a rank is about to do, as it tells the ranks that it has to do with: two that do not mean the
+//! same find out.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
+use crate::collective::Collective;
+use crate::fold;
 use crate::rank::Rank;
 use crate::transport::RemoteKey;
-
-/// A collective, by its number on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Collective {
-    /// One rank's data to all.
-    Broadcast = 1,
-    /// All wait for all.
-    Barrier = 2,
-    /// All wait for all, and then leave.
-    Finalize = 3,
-    /// Two ranks measure, the others rest.
-    Probe = 4,
-}
-
-impl Collective {
-    /// Its name, as the program and the catalogue say it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Collective::Broadcast => "broadcast",
-            Collective::Barrier => "barrier",
-            Collective::Finalize => "finalize",
-            Collective::Probe => "probe",
-        }
-    }
-
-    fn from_wire(number: u8) -> Option<Self> {
-        [Collective::Broadcast, Collective::Barrier, Collective::Finalize, Collective::Probe]
-            .into_iter()
-            .find(|c| *c as u8 == number)
-    }
-}
 
 /// What must be the same on all ranks of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signature {
     /// What is done.
     pub collective: Collective,
+    /// By which plan: its number in the catalogue.
+    pub algorithm: u8,
+    /// The numbers of operator and element type, where it combines data.
+    pub fold: Option<(u8, u8)>,
     /// From or to which rank; 0 where there is none.
     pub root: Rank,
-    /// How many bytes.
+    /// How many bytes there are in all.
     pub bytes: u64,
     /// In how many blocks.
     pub blocks: u32,
+    /// What stands for the ranks' counts where they may differ; 0 elsewhere.
+    pub counts: u32,
     /// Whether it is prepared, to be started many times.
     pub prepared: bool,
+}
+
+impl Signature {
+    /// Of a call that moves nothing.
+    pub fn bare(collective: Collective) -> Self {
+        Signature {
+            collective,
+            algorithm: 0,
+            fold: None,
+            root: 0,
+            bytes: 0,
+            blocks: 0,
+            counts: 0,
+            prepared: false,
+        }
+    }
 }
 
 impl fmt::Display for Signature {
@@ -60,16 +53,30 @@ impl fmt::Display for Signature {
         if matches!(self.collective, Collective::Barrier | Collective::Finalize) {
             return Ok(());
         }
+        write!(f, "(")?;
+        if self.collective.has_root() {
+            write!(f, "root {}, ", self.root)?;
+        }
+        if let Some(numbers) = self.fold {
+            write!(f, "{}, ", fold::names(numbers))?;
+        }
         let blocks = if self.blocks == 1 { "block" } else { "blocks" };
-        write!(f, "(root {}, {} bytes in {} {blocks})", self.root, self.bytes, self.blocks)
+        write!(f, "{} bytes in {} {blocks}", self.bytes, self.blocks)?;
+        if self.counts != 0 {
+            write!(f, ", counts {:08x}", self.counts)?;
+        }
+        match self.algorithm {
+            0 => write!(f, ")"),
+            plan => write!(f, ", by plan {plan})"),
+        }
     }
 }
 
 /// A call: the n-th on its communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// Which communicator; all ranks know it by the same number.
-    pub communicator: u16,
+    /// Which communicator; all its ranks know it by the same number.
+    pub communicator: u32,
     /// From 1, in the order in which calls are made on the communicator.
     pub number: u32,
     /// What is done.
@@ -83,13 +90,25 @@ pub enum Kind {
     Ready {
         /// The memory.
         target: RemoteKey,
+        /// The receiver's staging slots in the sender's memory, where the call stages.
+        staging: RemoteKey,
         /// The sender's number of the operation.
         operation: u16,
+        /// The receiver's number among the sender's sources.
+        source: u32,
     },
     /// The same memory and operation again, for the next start of a prepared call.
     Again,
-    /// A block follows.
-    Data,
+    /// The blocks of a round follow.
+    Data {
+        /// Of which round.
+        round: u32,
+    },
+    /// So many of the receiver's staged pieces have been taken: as many more may come.
+    Taken {
+        /// How many.
+        pieces: u32,
+    },
 }
 
 /// The head of every message in a slot.
@@ -103,53 +122,71 @@ pub struct Header {
     pub iteration: u32,
 }
 
-/// Bytes of an encoded [`Header`]: small enough for every provider's injected puts.
-pub const HEADER: usize = 48;
+/// Bytes of an encoded [`Header`].
+pub const HEADER: usize = 80;
+
+/// The type's number in a header without operator.
+const NO_FOLD: (u8, u8) = (u8::MAX, u8::MAX);
 
 impl Header {
     /// As it lies in a slot: little-endian, fixed places.
     pub fn encode(&self) -> [u8; HEADER] {
-        let (kind, target, operation) = match self.kind {
-            Kind::Ready { target, operation } => (1, target, operation),
-            Kind::Again => (2, RemoteKey::default(), 0),
-            Kind::Data => (3, RemoteKey::default(), 0),
+        let none = RemoteKey::default();
+        let (kind, target, staging, operation, word) = match self.kind {
+            Kind::Ready { target, staging, operation, source } => (1, target, staging, operation, source),
+            Kind::Again => (2, none, none, 0, 0),
+            Kind::Data { round } => (3, none, none, 0, round),
+            Kind::Taken { pieces } => (4, none, none, 0, pieces),
         };
         let signature = self.call.signature;
+        let fold = signature.fold.unwrap_or(NO_FOLD);
         let mut bytes = [0; HEADER];
         bytes[0] = kind;
         bytes[1] = signature.collective as u8;
-        bytes[2..4].copy_from_slice(&self.call.communicator.to_le_bytes());
+        bytes[2] = signature.algorithm;
+        bytes[3] = signature.prepared.into();
         bytes[4..8].copy_from_slice(&self.call.number.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.iteration.to_le_bytes());
         bytes[12..16].copy_from_slice(&signature.root.to_le_bytes());
         bytes[16..24].copy_from_slice(&signature.bytes.to_le_bytes());
         bytes[24..28].copy_from_slice(&signature.blocks.to_le_bytes());
         bytes[28..30].copy_from_slice(&operation.to_le_bytes());
-        bytes[30] = signature.prepared.into();
-        bytes[32..40].copy_from_slice(&target.base.to_le_bytes());
-        bytes[40..48].copy_from_slice(&target.key.to_le_bytes());
+        bytes[30..32].copy_from_slice(&[fold.0, fold.1]);
+        bytes[32..36].copy_from_slice(&self.call.communicator.to_le_bytes());
+        bytes[36..40].copy_from_slice(&signature.counts.to_le_bytes());
+        bytes[40..48].copy_from_slice(&target.base.to_le_bytes());
+        bytes[48..56].copy_from_slice(&target.key.to_le_bytes());
+        bytes[56..64].copy_from_slice(&staging.base.to_le_bytes());
+        bytes[64..72].copy_from_slice(&staging.key.to_le_bytes());
+        bytes[72..76].copy_from_slice(&word.to_le_bytes());
         bytes
     }
 
     /// From a slot; `None` for what no rank of this version writes.
     pub fn decode(bytes: &[u8; HEADER]) -> Option<Header> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+        let key = |at: usize| RemoteKey { base: long(at), key: long(at + 8) };
+        let operation = u16::from_le_bytes([bytes[28], bytes[29]]);
         let kind = match bytes[0] {
-            1 => Kind::Ready { target: RemoteKey { base: long(32), key: long(40) }, operation: half(28) },
+            1 => Kind::Ready { target: key(40), staging: key(56), operation, source: word(72) },
             2 => Kind::Again,
-            3 => Kind::Data,
+            3 => Kind::Data { round: word(72) },
+            4 => Kind::Taken { pieces: word(72) },
             _ => return None,
         };
+        let fold = (bytes[30], bytes[31]);
         let signature = Signature {
-            collective: Collective::from_wire(bytes[1])?,
+            collective: Collective::numbered(bytes[1])?,
+            algorithm: bytes[2],
+            fold: (fold != NO_FOLD).then_some(fold),
             root: word(12),
             bytes: long(16),
             blocks: word(24),
-            prepared: bytes[30] != 0,
+            counts: word(36),
+            prepared: bytes[3] != 0,
         };
-        let call = Call { communicator: half(2), number: word(4), signature };
+        let call = Call { communicator: word(32), number: word(4), signature };
         Some(Header { kind, call, iteration: word(8) })
     }
 }
@@ -161,21 +198,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(base: u64, key: u64, operation: u16, root: u32, bytes: u64, blocks: u32, number: u32, iteration: u32, communicator: u16, prepared: bool) {
-            let signature = Signature { collective: Collective::Broadcast, root, bytes, blocks, prepared };
-            let call = Call { communicator, number, signature };
-            for kind in [Kind::Ready { target: RemoteKey { base, key }, operation }, Kind::Again, Kind::Data] {
-                let header = Header { kind, call, iteration };
-                prop_assert_eq!(Header::decode(&header.encode()), Some(header));
+        fn what_is_encoded_is_decoded(base: u64, key: u64, operation: u16, root: u32, bytes: u64, blocks: u32, number: u32, iteration: u32, communicator: u32, prepared: bool, counts: u32) {
+            for fold in [None, Some((3, 200))] {
+                let signature = Signature { collective: Collective::Reduce, algorithm: 200, fold, root, bytes, blocks, counts, prepared };
+                let call = Call { communicator, number, signature };
+                let (target, staging) = (RemoteKey { base, key }, RemoteKey { base: key, key: base });
+                for kind in [
+                    Kind::Ready { target, staging, operation, source: root },
+                    Kind::Again,
+                    Kind::Data { round: blocks },
+                    Kind::Taken { pieces: root },
+                ] {
+                    let header = Header { kind, call, iteration };
+                    prop_assert_eq!(Header::decode(&header.encode()), Some(header));
+                }
             }
         }
 
         #[test]
-        fn garbage_does_no_harm(bytes: [u8; 32], more: [u8; 16]) {
-            let mut all = [0; HEADER];
-            all[..32].copy_from_slice(&bytes);
-            all[32..].copy_from_slice(&more);
-            let _ = Header::decode(&all);
+        fn garbage_does_no_harm(bytes: [u8; 32], more: [u8; 32], rest: [u8; 16]) {
+            let all: Vec<u8> = [&bytes[..], &more, &rest].concat();
+            let _ = Header::decode(&all.try_into().unwrap());
         }
     }
 }

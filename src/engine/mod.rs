@@ -10,28 +10,36 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod intake;
+pub mod leg;
 pub mod notice;
 pub mod operation;
 pub mod patience;
 pub mod run;
 pub mod slots;
+pub mod staging;
 pub mod tokens;
 pub mod vigil;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::fold::Fold;
 use crate::plan::Plan;
-use crate::plan::partition::Partition;
-use crate::rank::Place;
+use crate::plan::layout::Layout;
+use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
 use crate::transport::{Event, Limits, Region, Transport};
 use call::{Call, Header, Kind, Signature};
+use leg::Rule;
 use notice::Notice;
-use operation::{Io, Kept, Operation, Pace, Path, Pumped};
+use operation::{Io, Kept, Operation, Pace, Parts, Path, Payload, Pumped};
 use patience::Patience;
-use slots::{Landed, Slots};
+use run::Unexpected;
+use slots::{Card, Landed, Slots};
+use staging::Pool;
 use tokens::{Tokens, Use};
 use vigil::Vigil;
 
@@ -49,27 +57,45 @@ const REMEMBERED: usize = 256;
 /// What is to be done by all ranks of a communicator.
 pub struct Task {
     /// Which communicator.
-    pub communicator: u16,
+    pub communicator: u32,
+    /// The rank in the world of each of its ranks; `None` where they are the same.
+    pub group: Option<Arc<[Rank]>>,
     /// What all ranks must agree on.
     pub signature: Signature,
     /// This rank's part.
     pub plan: Box<dyn Plan>,
     /// Where blocks lie.
-    pub partition: Partition,
+    pub layout: Box<dyn Layout>,
     /// How far it may go ahead.
     pub pace: Pace,
-    /// The memory, and whether its blocks travel in slots.
-    pub source: Source,
+    /// Bytes of a staged piece: a whole number of elements, and 0 where nothing is folded or packed.
+    pub piece: usize,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<Arc<dyn Fold>>,
+    /// Whether all travels in slots: every leg has at most [`PAYLOAD`](slots::PAYLOAD) bytes, and every
+    /// peer has a wide channel.
+    pub small: bool,
+    /// What is put.
+    pub from: Source,
+    /// Where it lands; `None`: in the same memory.
+    pub to: Option<Source>,
 }
 
-/// The memory that a task moves.
+/// Memory that a task moves.
 pub enum Source {
-    /// Small: copied through slots.
-    Small(Memory),
-    /// Large: registered already.
+    /// Registered already.
     Registered(Region),
-    /// Large: to be registered for this call.
+    /// To be registered for this call, unless it is small.
     Unregistered(Memory),
+}
+
+impl Source {
+    fn memory(self) -> Memory {
+        match self {
+            Source::Registered(region) => region.memory,
+            Source::Unregistered(memory) => memory,
+        }
+    }
 }
 
 /// An operation's name, for the one who started it.
@@ -79,7 +105,9 @@ pub type Handle = usize;
 pub struct Engine {
     io: Io,
     operations: Vec<Option<Entry>>,
-    calls: HashMap<u16, Calls>,
+    calls: HashMap<u32, Calls>,
+    /// Communicators that were freed here: what still comes for them comes late.
+    freed: HashSet<u32>,
     waiting: Vec<Waiting>,
     events: Vec<Event>,
     patience: Patience,
@@ -116,9 +144,8 @@ struct Past {
 
 /// A message for a call that has not begun here.
 struct Waiting {
-    neighbour: usize,
+    channel: usize,
     header: Header,
-    round: u32,
     kept: Kept,
 }
 
@@ -128,9 +155,10 @@ impl Engine {
     pub fn new(transport: Box<dyn Transport>, slots: Slots, vigil: Vigil, ranks_per_core: f64) -> Self {
         let tokens = Tokens::new(transport.limits().in_flight);
         Engine {
-            io: Io { transport, slots, tokens },
+            io: Io { transport, slots, tokens, pool: Pool::default() },
             operations: Vec::new(),
             calls: HashMap::new(),
+            freed: HashSet::new(),
             waiting: Vec::new(),
             events: Vec::new(),
             patience: Patience::new(ranks_per_core),
@@ -167,20 +195,59 @@ impl Engine {
     pub fn prepare(&mut self, task: Task) -> Result<Handle> {
         self.check()?;
         let handle = self.vacancy()?;
-        let path = match task.source {
-            Source::Small(memory) => Path::Slots(memory),
-            Source::Registered(region) => Path::Direct(region),
-            Source::Unregistered(memory) => {
-                let registered = self.io.transport.register(memory);
-                // The others have begun the call, or will: they must hear that it comes to nothing.
-                Path::Direct(registered.map_err(|error| self.fail(error))?)
-            }
-        };
-        let call = self.calls.entry(task.communicator).or_default().next(task.communicator, task.signature);
-        let operation =
-            Operation::new(call, handle as u16, task.plan, task.partition, path, task.pace, &self.io.slots);
+        let Task { communicator, group, signature, plan, layout, pace, piece, fold, small, from, to } = task;
+        let path = self.path(small, from, to)?;
+        let rule = Rule { piece: if small { 0 } else { piece }, max_put: self.limits().max_put };
+        let call = self.calls.entry(communicator).or_default().next(communicator, signature);
+        let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold };
+        // The others have begun the call, or will: they must hear that it comes to nothing.
+        let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
         self.operations[handle] = Some(Entry { operation, forgotten: false, stirred: false });
         Ok(handle)
+    }
+
+    fn path(&mut self, small: bool, from: Source, to: Option<Source>) -> Result<Path> {
+        if small {
+            let from = from.memory();
+            return Ok(Path::Slots { to: to.map_or_else(|| from.clone(), Source::memory), from });
+        }
+        let from = self.registered(from)?;
+        let to = to.map(|to| self.registered(to)).transpose()?;
+        Ok(Path::Direct { to: to.unwrap_or_else(|| from.clone()), from })
+    }
+
+    fn registered(&mut self, source: Source) -> Result<Region> {
+        match source {
+            Source::Registered(region) => Ok(region),
+            Source::Unregistered(memory) => {
+                self.io.transport.register(memory).map_err(|error| self.fail(error))
+            }
+        }
+    }
+
+    /// Adds wide channels to the ranks among `peers` that have none; what to tell them.
+    pub fn add_channels(&mut self, peers: &[Rank]) -> Result<Card> {
+        self.check()?;
+        let missing: Vec<_> =
+            peers.iter().copied().filter(|&rank| self.io.slots.wide(rank).is_none()).collect();
+        self.io.slots.add(&mut *self.io.transport, &missing, slots::WIDE)
+    }
+
+    /// Connects channels that were added, given the cards of the ranks that they go to.
+    pub fn connect_channels(&mut self, own: &Card, card_of: impl Fn(Rank) -> Option<Card>) -> Result<()> {
+        let me = self.place().rank;
+        self.io.slots.connect(me, own, card_of)
+    }
+
+    /// A communicator is used no more.
+    pub fn free(&mut self, communicator: u32) {
+        self.calls.remove(&communicator);
+        self.freed.insert(communicator);
+    }
+
+    /// Bytes of registered memory for messages, whatever is sent.
+    pub fn slot_bytes(&self) -> usize {
+        self.io.slots.bytes()
     }
 
     /// Starts an operation that is at rest; one that runs is an error.
@@ -236,6 +303,7 @@ impl Engine {
     pub fn shut_down(&mut self, error: Error) {
         self.io.transport.shut_down();
         self.operations.clear();
+        self.io.pool.clear();
         self.waiting.clear();
         self.broken.get_or_insert(error);
     }
@@ -260,7 +328,7 @@ impl Engine {
         self.vigil.farewell();
         let until = Instant::now() + LAST_CALL;
         while self.check().and_then(|()| self.vigil.check()).is_ok()
-            && !self.io.slots.ranks().all(|rank| self.vigil.has_left(rank))
+            && !self.io.slots.neighbours().all(|rank| self.vigil.has_left(rank))
             && Instant::now() < until
         {
             self.events.clear();
@@ -363,7 +431,10 @@ impl Engine {
                 place.take_if(|entry| entry.forgotten && entry.operation.is_done())
             {
                 let past = Past { call: operation.call(), starts: operation.starts() };
-                self.calls.entry(past.call.communicator).or_default().remember(past);
+                operation.into_pool(&mut self.io.pool);
+                if let Some(calls) = self.calls.get_mut(&past.call.communicator) {
+                    calls.remember(past);
+                }
             }
         }
     }
@@ -378,15 +449,23 @@ impl Engine {
                 }
             },
             Event::Notice(bits) => match Notice::decode(bits) {
-                Some(Notice::Slot { neighbour, slot, round }) if self.io.slots.has(neighbour) => {
-                    self.message(Landed { neighbour: neighbour.into(), slot: slot.into() }, round)
+                Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
+                    self.message(Landed { channel: channel as usize, slot: slot.into() })
                 }
-                Some(Notice::Credit { neighbour, slots }) if self.io.slots.has(neighbour) => {
-                    self.io.slots.credit(neighbour, slots);
+                Notice::Credit { channel, slots } if self.io.slots.has(channel) => {
+                    self.io.slots.credit(channel, slots);
                     self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
                     Ok(())
                 }
-                Some(Notice::Block { operation, round }) => self.block(operation.into(), round),
+                Notice::Block { operation, round } => {
+                    let landed = self.stir(operation.into(), |operation| operation.landed(round));
+                    awaited(landed, || format!("a block of operation {operation}, round {round}"))
+                }
+                Notice::Staged { operation, source, slot } => {
+                    let staged =
+                        self.stir(operation.into(), |operation| operation.staged(source as usize, slot));
+                    awaited(staged, || format!("a piece of operation {operation} from its source {source}"))
+                }
                 _ => Err(nonsense(format!("a notice {bits:#010x}"))),
             },
         }
@@ -398,17 +477,10 @@ impl Engine {
         Some(act(&mut entry.operation))
     }
 
-    fn block(&mut self, handle: Handle, round: u32) -> Result<()> {
-        match self.stir(handle, |operation| operation.arrived(round)) {
-            Some(Ok(())) => Ok(()),
-            _ => Err(nonsense(format!("a block of operation {handle}, round {round}, which is not awaited"))),
-        }
-    }
-
     /// A message has landed in a slot: it is taken by its operation, or waits for it.
-    fn message(&mut self, landed: Landed, round: u32) -> Result<()> {
+    fn message(&mut self, landed: Landed) -> Result<()> {
         let header = self.io.slots.header(landed)?;
-        let waiting = Waiting { neighbour: landed.neighbour, header, round, kept: Kept::InSlot(landed) };
+        let waiting = Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) };
         if let Some(waiting) = self.take(waiting)? {
             self.keep(waiting, landed);
         }
@@ -423,8 +495,8 @@ impl Engine {
             (own.communicator, own.number) == (call.communicator, call.number)
         });
         let Some(entry) = found else {
-            let calls = self.calls.entry(call.communicator).or_default();
-            return if call.number > calls.last {
+            let last = self.calls.get(&call.communicator).map_or(0, |calls| calls.last);
+            return if call.number > last && !self.freed.contains(&call.communicator) {
                 Ok(Some(message))
             } else {
                 self.late(message).map(|()| None)
@@ -432,23 +504,26 @@ impl Engine {
         };
         if entry.operation.call() != call {
             let mine = entry.operation.call().signature.to_string();
-            return Err(self.disagreement(message.neighbour, call, mine));
+            return Err(self.disagreement(message.channel, call, mine));
         }
-        if message.header.kind == Kind::Data {
-            if !entry.operation.wants(&message.header) {
-                return Ok(Some(message));
+        let peer = self.io.slots.rank_of(message.channel);
+        match message.header.kind {
+            Kind::Data { round } => {
+                if !entry.operation.wants(&message.header) {
+                    return Ok(Some(message));
+                }
+                let payload = match &message.kept {
+                    Kept::InSlot(landed) => {
+                        let (memory, start) = self.io.slots.payload(*landed);
+                        Payload::InSlot(memory, start)
+                    }
+                    Kept::Copied(bytes) => Payload::Copied(bytes),
+                };
+                let taken = entry.operation.message(round, &payload);
+                awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
             }
-            let Some((memory, range)) = entry.operation.place_of(message.round) else {
-                return Err(nonsense(format!("data of {} for round {}", call.signature, message.round)));
-            };
-            match &message.kept {
-                Kept::InSlot(landed) => self.io.slots.copy_payload(*landed, memory, range),
-                Kept::Copied(bytes) => memory.write(range.start, &bytes[..range.len()]),
-            }
-            let unexpected = |_| nonsense(format!("round {} of {} twice", message.round, call.signature));
-            entry.operation.arrived(message.round).map_err(unexpected)?;
-        } else {
-            entry.operation.ready(message.neighbour, &message.header);
+            Kind::Taken { pieces } => entry.operation.taken(peer, &message.header, pieces),
+            Kind::Ready { .. } | Kind::Again => entry.operation.ready(peer, &message.header),
         }
         entry.stirred = true;
         if let Kept::InSlot(landed) = message.kept {
@@ -460,9 +535,9 @@ impl Engine {
     /// A message that waits is copied out of its slot, so that it does not hold up those behind it;
     /// beyond a bound it stays, and its sender runs out of slots.
     fn keep(&mut self, mut waiting: Waiting, landed: Landed) {
-        let kept = self.waiting.iter().filter(|other| other.neighbour == waiting.neighbour).count();
+        let kept = self.waiting.iter().filter(|other| other.channel == waiting.channel).count();
         if kept < KEPT {
-            waiting.kept = Kept::Copied(self.io.slots.payload(landed));
+            waiting.kept = Kept::Copied(self.io.slots.copied(landed));
             self.io.slots.release(landed);
         } else {
             self.io.slots.hold(landed);
@@ -486,33 +561,44 @@ impl Engine {
         let Header { kind, call, iteration } = message.header;
         let calls = self.calls.get(&call.communicator);
         let past = calls.and_then(|calls| calls.past.iter().find(|past| past.call.number == call.number));
+        let harmless = !matches!(kind, Kind::Data { .. });
+        let freed = self.freed.contains(&call.communicator);
         let mine = match past {
-            Some(past) if past.call == call && kind != Kind::Data && iteration < past.starts => {
-                if let Kept::InSlot(landed) = message.kept {
-                    self.io.slots.release(landed);
-                }
+            None if freed && harmless => {
+                self.drop_message(message);
                 return Ok(());
             }
+            Some(past) if past.call == call && harmless && iteration < past.starts => {
+                self.drop_message(message);
+                return Ok(());
+            }
+            None if freed => "a call on a communicator that was freed here".to_owned(),
             Some(past) if past.call == call => format!("{}, which is over here", call.signature),
             Some(past) => past.call.signature.to_string(),
             None => "a call long past".to_owned(),
         };
-        Err(self.disagreement(message.neighbour, call, mine))
+        Err(self.disagreement(message.channel, call, mine))
     }
 
-    fn disagreement(&self, neighbour: usize, theirs: Call, mine: String) -> Error {
+    fn drop_message(&mut self, message: Waiting) {
+        if let Kept::InSlot(landed) = message.kept {
+            self.io.slots.release(landed);
+        }
+    }
+
+    fn disagreement(&self, channel: usize, theirs: Call, mine: String) -> Error {
         Error::Disagreement {
             number: theirs.number.into(),
             rank: self.place().rank,
             mine,
-            peer: self.io.slots.rank_of(neighbour),
+            peer: self.io.slots.rank_of(channel),
             theirs: theirs.signature.to_string(),
         }
     }
 }
 
 impl Calls {
-    fn next(&mut self, communicator: u16, signature: Signature) -> Call {
+    fn next(&mut self, communicator: u32, signature: Signature) -> Call {
         self.last += 1;
         Call { communicator, number: self.last, signature }
     }
@@ -522,6 +608,13 @@ impl Calls {
             self.past.pop_front();
         }
         self.past.push_back(past);
+    }
+}
+
+fn awaited(landed: Option<std::result::Result<(), Unexpected>>, what: impl FnOnce() -> String) -> Result<()> {
+    match landed {
+        Some(Ok(())) => Ok(()),
+        _ => Err(nonsense(format!("{}, which is not awaited", what()))),
     }
 }
 

@@ -2,18 +2,23 @@
 //!
 //! | bits 31-30 | 29.. |
 //! |---|---|
-//! | 0 slot | neighbour (8), slot (3), round (19): a message in a slot of the receiver's inbox |
-//! | 1 block | operation (10), round (20): a block at its place in the receiver's memory |
-//! | 2 credit | neighbour (8), slots (8): these slots of the receiver's outbox are free again |
+//! | 0 slot | channel (22), slot (3): a message in a slot of the receiver's inbox |
+//! | 1 block | operation (10), round (20): bytes at their place in the receiver's memory |
+//! | 2 credit | channel (22), slots (8): these slots of the receiver's outbox are free again |
+//! | 3 staged | operation (10), source (17), slot (3): a piece in a staging slot of the operation |
 //!
-//! Neighbour and operation are the *receiver's* numbers, so that it looks them up without a search.
+//! Channel, operation and source are the *receiver's* numbers, so that it looks them up without a search.
 #![forbid(unsafe_code)]
+
+use super::staging::STAGES;
 
 /// The most rounds of a plan whose blocks travel by direct puts.
 const MAX_ROUNDS: u32 = 1 << 20;
-/// The most rounds of a plan whose blocks travel in slots.
-const MAX_SLOT_ROUNDS: u32 = 1 << 19;
-/// The most blocks of a message: the rounds of every plan fit either way.
+/// The most channels of a rank.
+pub const MAX_CHANNELS: usize = 1 << 22;
+/// The most sources of an operation that stages.
+pub const MAX_SOURCES: usize = 1 << 17;
+/// The most blocks of a message: the rounds of every plan fit.
 pub const MAX_BLOCKS: u32 = 1 << 18;
 /// The most operations under way or prepared at one time.
 pub const MAX_OPERATIONS: usize = 1 << 10;
@@ -24,13 +29,11 @@ pub enum Notice {
     /// A message in a slot.
     Slot {
         /// Who sent it.
-        neighbour: u8,
+        channel: u32,
         /// In which slot.
         slot: u8,
-        /// In which round of its plan; 0 for what belongs to no round.
-        round: u32,
     },
-    /// A block at its place.
+    /// Bytes at their place.
     Block {
         /// For which operation.
         operation: u16,
@@ -40,9 +43,18 @@ pub enum Notice {
     /// Slots that are free again.
     Credit {
         /// At whom.
-        neighbour: u8,
+        channel: u32,
         /// Which, a bit each.
         slots: u8,
+    },
+    /// A piece in a staging slot.
+    Staged {
+        /// For which operation.
+        operation: u16,
+        /// From which of its sources.
+        source: u32,
+        /// In which of that source's slots.
+        slot: u8,
     },
 }
 
@@ -50,30 +62,26 @@ impl Notice {
     /// As the 32 bits.
     pub fn encode(self) -> u32 {
         match self {
-            Notice::Slot { neighbour, slot, round } => {
-                u32::from(neighbour) << 22 | u32::from(slot) << 19 | round & (MAX_SLOT_ROUNDS - 1)
-            }
+            Notice::Slot { channel, slot } => channel << 3 | u32::from(slot),
             Notice::Block { operation, round } => {
                 1 << 30 | u32::from(operation) << 20 | round & (MAX_ROUNDS - 1)
             }
-            Notice::Credit { neighbour, slots } => 2 << 30 | u32::from(neighbour) << 22 | u32::from(slots),
+            Notice::Credit { channel, slots } => 2 << 30 | channel << 8 | u32::from(slots),
+            Notice::Staged { operation, source, slot } => {
+                3 << 30 | u32::from(operation) << 20 | source << 3 | u32::from(slot)
+            }
         }
     }
 
-    /// From the 32 bits; `None` for what nobody sends.
-    pub fn decode(bits: u32) -> Option<Notice> {
-        let neighbour = (bits >> 22) as u8;
+    /// From the 32 bits.
+    pub fn decode(bits: u32) -> Notice {
+        let operation = (bits >> 20) as u16 & 0x3ff;
+        let slot = bits as u8 & (STAGES - 1) as u8;
         match bits >> 30 {
-            0 => Some(Notice::Slot {
-                neighbour,
-                slot: (bits >> 19) as u8 & 7,
-                round: bits & (MAX_SLOT_ROUNDS - 1),
-            }),
-            1 => {
-                Some(Notice::Block { operation: (bits >> 20) as u16 & 0x3ff, round: bits & (MAX_ROUNDS - 1) })
-            }
-            2 => Some(Notice::Credit { neighbour, slots: bits as u8 }),
-            _ => None,
+            0 => Notice::Slot { channel: bits >> 3 & (MAX_CHANNELS as u32 - 1), slot },
+            1 => Notice::Block { operation, round: bits & (MAX_ROUNDS - 1) },
+            2 => Notice::Credit { channel: bits >> 8 & (MAX_CHANNELS as u32 - 1), slots: bits as u8 },
+            _ => Notice::Staged { operation, source: bits >> 3 & (MAX_SOURCES as u32 - 1), slot },
         }
     }
 }
@@ -85,13 +93,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(neighbour: u8, slot in 0u8..8, operation in 0u16..1024, slots: u8, round: u32) {
+        fn what_is_encoded_is_decoded(channel: u32, slot in 0u8..8, operation in 0u16..1024, slots: u8, round: u32) {
+            let channel = channel % MAX_CHANNELS as u32;
             for notice in [
-                Notice::Slot { neighbour, slot, round: round % MAX_SLOT_ROUNDS },
+                Notice::Slot { channel, slot },
                 Notice::Block { operation, round: round % MAX_ROUNDS },
-                Notice::Credit { neighbour, slots },
+                Notice::Credit { channel, slots },
+                Notice::Staged { operation, source: round % MAX_SOURCES as u32, slot },
             ] {
-                prop_assert_eq!(Notice::decode(notice.encode()), Some(notice));
+                prop_assert_eq!(Notice::decode(notice.encode()), notice);
             }
         }
     }

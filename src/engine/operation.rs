@@ -1,23 +1,29 @@
 //! One collective operation of this rank: a run, the memory that it moves, and who is ready for it.
 //!
 //! Two paths, chosen by the caller as a function of the call's signature, so that all ranks choose
-//! alike: blocks travel in slots (small messages, no handshake), or they are put straight into their
-//! place in the target's memory, once the target has said that it is ready and where.
+//! alike: legs travel in slots (small messages, no handshake), or they are put straight into their
+//! place in the target's memory, once the target has said that it is ready and where. What is folded, and
+//! small blocks that travel together, go through staging slots ([`super::intake`] takes them out).
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use super::call::{Call, Header, Kind};
+use super::intake::{Intake, Stock};
+use super::leg::{Leg, Pieces, Rule, Stretch, stretches, total};
 use super::notice::Notice;
-use super::run::{Order, Run, Unexpected};
+use super::run::{Awaits, Order, Run, Unexpected};
 use super::slots::{Landed, PAYLOAD, Slots};
+use super::staging::{Pool, STAGES, Staging, offset_there};
 use super::tokens::{Tokens, Use};
 use super::vigil::Waiting;
-use crate::error::Result;
-use crate::plan::partition::Partition;
-use crate::plan::{Blocks, Plan};
+use crate::error::{Error, Result};
+use crate::fold::Fold;
+use crate::plan::layout::Layout;
+use crate::plan::{Landing, Plan, Side};
+use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, Report, Transport};
+use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment, Transport};
 
 /// What operations send through.
 pub struct Io {
@@ -27,14 +33,26 @@ pub struct Io {
     pub slots: Slots,
     /// Names the puts under way.
     pub tokens: Tokens,
+    /// Memory for pieces.
+    pub pool: Pool,
 }
 
 /// How an operation's blocks travel.
 pub enum Path {
-    /// In slots, from and to this memory.
-    Slots(Memory),
-    /// By direct puts, from and to this region.
-    Direct(Region),
+    /// In slots.
+    Slots {
+        /// What is put.
+        from: Memory,
+        /// Where it lands.
+        to: Memory,
+    },
+    /// By direct puts.
+    Direct {
+        /// What is put.
+        from: Region,
+        /// Where it lands.
+        to: Region,
+    },
 }
 
 /// How far a run may go ahead of what has landed.
@@ -59,69 +77,191 @@ pub enum Pumped {
     HeldUp,
 }
 
+/// What an operation is made of.
+pub struct Parts {
+    /// What it is.
+    pub call: Call,
+    /// This rank's number of it, which peers name in their notices.
+    pub number: u16,
+    /// World rank of each rank of the plan; `None`: the same.
+    pub group: Option<Arc<[Rank]>>,
+    /// This rank's part.
+    pub plan: Box<dyn Plan>,
+    /// Where blocks lie.
+    pub layout: Box<dyn Layout>,
+    /// In which memory, and how they travel.
+    pub path: Path,
+    /// How far it may go ahead.
+    pub pace: Pace,
+    /// How legs are cut.
+    pub rule: Rule,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<Arc<dyn Fold>>,
+}
+
 /// An operation under way, or prepared and at rest.
 pub struct Operation {
     call: Call,
-    /// This rank's number of it, which peers name in their notices.
     number: u16,
+    group: Option<Arc<[Rank]>>,
     run: Run<Box<dyn Plan>>,
-    partition: Partition,
+    layout: Box<dyn Layout>,
     path: Path,
     pace: Pace,
+    rule: Rule,
+    fold: Option<Arc<dyn Fold>>,
     /// Which start this is, from 0; `None` before the first.
     started: Option<u32>,
     active: bool,
     turn: u64,
-    /// Neighbours that put to this rank, and how many of them have been told that it is ready.
-    sources: Vec<usize>,
+    /// Peers that put to this rank, how many of them have been told that it is ready, and what they staged.
+    sources: Vec<Source>,
     told: usize,
+    staging: Option<Staging>,
+    intake: Intake,
+    /// Direct puts of a round that are still to land, for rounds of which some have.
+    partial: Vec<Partial>,
     targets: Vec<Target>,
+    packing: Option<Staging>,
+    /// Legs that are being put, at most one to a target.
+    legs: Vec<Outgoing>,
+    /// Puts whose source is still needed.
+    flying: u32,
 }
 
-/// A neighbour that this rank puts to.
+/// A peer that puts to this rank.
+struct Source {
+    /// In the plan.
+    rank: Rank,
+    channel: usize,
+    stock: Stock,
+}
+
+/// A peer that this rank puts to.
 struct Target {
-    neighbour: usize,
-    rank: u32,
-    /// Its memory, and its number of the operation.
-    at: Option<(RemoteKey, u16)>,
+    /// In the plan.
+    rank: Rank,
+    /// In the world.
+    world: Rank,
+    channel: usize,
+    /// Whether the channel carries data.
+    wide: bool,
+    offer: Option<Offer>,
     /// The iteration that it has said to be ready for, plus one.
     ready: u32,
-    /// The iteration in which a block has gone ahead to it, plus one.
+    /// The iteration in which a leg has gone ahead to it, plus one.
     ahead: u32,
+    /// Pieces that have been put to its staging slots, and how many it has allowed.
+    pieces: u32,
+    allowed: u32,
+}
+
+/// What a target has told.
+#[derive(Clone, Copy)]
+struct Offer {
+    target: RemoteKey,
+    staging: RemoteKey,
+    operation: u16,
+    source: u32,
+}
+
+struct Partial {
+    round: u32,
+    left: usize,
+}
+
+/// The data of a message.
+pub enum Payload<'m> {
+    /// In a slot.
+    InSlot(&'m Memory, usize),
+    /// Copied out of one.
+    Copied(&'m [u8]),
+}
+
+impl Payload<'_> {
+    fn copied(&self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        match self {
+            Payload::InSlot(memory, start) => memory.read(*start, &mut bytes),
+            Payload::Copied(copy) => bytes.copy_from_slice(&copy[..len]),
+        }
+        bytes
+    }
+
+    fn copy_to(&self, from: usize, to: &Memory, at: usize, len: usize) {
+        match self {
+            Payload::InSlot(memory, start) => to.copy(at, memory, start + from, len),
+            Payload::Copied(copy) => to.write(at, &copy[from..from + len]),
+        }
+    }
+}
+
+/// A leg that is being put.
+struct Outgoing {
+    round: u32,
+    target: usize,
+    report: Report,
+    direct: Vec<Stretch>,
+    staged: Pieces,
 }
 
 impl Operation {
     /// An operation at rest. [`start`](Self::start) comes next.
-    pub fn new(
-        call: Call,
-        number: u16,
-        plan: Box<dyn Plan>,
-        partition: Partition,
-        path: Path,
-        pace: Pace,
-        slots: &Slots,
-    ) -> Self {
-        let neighbours = |ranks: Vec<u32>| ranks.into_iter().filter_map(|rank| slots.index_of(rank));
-        let (sources, targets) = match path {
-            Path::Slots(_) => (Vec::new(), Vec::new()),
-            Path::Direct(_) => (neighbours(plan.sources()).collect(), neighbours(plan.targets()).collect()),
+    pub fn new(parts: Parts, io: &mut Io) -> Result<Self> {
+        let Parts { call, number, group, plan, layout, path, pace, rule, fold } = parts;
+        let world = |rank: Rank| group.as_ref().map_or(rank, |group| group[rank as usize]);
+        let channel = |rank: Rank| {
+            io.slots.channel(world(rank)).ok_or_else(|| {
+                let what = format!("rank {} is not reached from here", world(rank));
+                Error::argument(call.signature.collective.name(), what, "take another algorithm")
+            })
         };
-        let target =
-            |neighbour| Target { neighbour, rank: slots.rank_of(neighbour), at: None, ready: 0, ahead: 0 };
-        Operation {
+        let (sources, targets) = match path {
+            Path::Slots { .. } => (Vec::new(), plan.targets()),
+            Path::Direct { .. } => (plan.sources(), plan.targets()),
+        };
+        let source = |rank| Ok(Source { rank, channel: channel(rank)?, stock: Stock::default() });
+        let target = |rank| {
+            Ok(Target {
+                rank,
+                world: world(rank),
+                channel: channel(rank)?,
+                wide: io.slots.wide(world(rank)).is_some(),
+                offer: None,
+                ready: 0,
+                ahead: 0,
+                pieces: 0,
+                allowed: 0,
+            })
+        };
+        let sources = sources.into_iter().map(source).collect::<Result<Vec<_>>>()?;
+        let targets = targets.into_iter().map(target).collect::<Result<Vec<_>>>()?;
+        let stages = rule.piece > 0 && !sources.is_empty();
+        let staging = stages.then(|| io.pool.take(&mut *io.transport, sources.len(), rule.piece));
+        let run = Run::new(plan, pace.lookahead);
+        Ok(Operation {
             call,
             number,
-            run: Run::new(plan, pace.lookahead),
-            partition,
+            group,
+            run: if rule.piece > 0 { run.in_order() } else { run },
+            layout,
             path,
             pace,
+            rule,
+            fold,
             started: None,
             active: false,
             turn: 0,
-            told: 0,
             sources,
-            targets: targets.into_iter().map(target).collect(),
-        }
+            told: 0,
+            staging: staging.transpose()?,
+            intake: Intake::default(),
+            partial: Vec::new(),
+            targets,
+            packing: None,
+            legs: Vec::new(),
+            flying: 0,
+        })
     }
 
     /// What it is.
@@ -129,9 +269,25 @@ impl Operation {
         self.call
     }
 
-    /// What it waits for.
+    /// What it waits for, in ranks of the world.
     pub fn waiting(&self) -> Waiting {
-        Waiting { call: self.call, rounds: self.run.plan().rounds(), awaits: self.run.awaits() }
+        let awaits = self.run.awaits().map(|awaits| match awaits {
+            Awaits::Arrival { round, mut from } => {
+                from.peer = self.world(from.peer);
+                Awaits::Arrival { round, from }
+            }
+            Awaits::Target { round, mut to } => {
+                to.peer = self.world(to.peer);
+                Awaits::Target { round, to }
+            }
+            Awaits::Sent { puts } => Awaits::Sent { puts },
+        });
+        let flying = (self.flying > 0).then_some(Awaits::Sent { puts: self.flying });
+        Waiting { call: self.call, rounds: self.run.plan().rounds(), awaits: awaits.or(flying) }
+    }
+
+    fn world(&self, rank: Rank) -> Rank {
+        self.group.as_ref().map_or(rank, |group| group[rank as usize])
     }
 
     /// Starts it, for the first time or again; `turn` counts this rank's starts, whose order all ranks share.
@@ -143,6 +299,20 @@ impl Operation {
         self.active = true;
         self.turn = turn;
         self.told = 0;
+        self.sources.iter_mut().for_each(|source| source.stock = Stock::default());
+        for target in &mut self.targets {
+            (target.pieces, target.allowed) = (0, STAGES as u32);
+        }
+        self.partial.clear();
+        self.intake = match self.takes_in() {
+            true => Intake::new(&**self.run.plan(), &*self.layout, self.rule),
+            false => Intake::default(),
+        };
+    }
+
+    /// Whether there are arrivals that do not land where they belong.
+    fn takes_in(&self) -> bool {
+        self.rule.piece > 0 || self.fold.is_some()
     }
 
     /// The turn of the start that is under way.
@@ -164,21 +334,36 @@ impl Operation {
         !self.active
     }
 
+    /// What it took from the pool, when it is over.
+    pub fn into_pool(self, pool: &mut Pool) {
+        self.staging.into_iter().chain(self.packing).for_each(|staging| pool.give_back(staging));
+    }
+
+    fn is_direct(&self) -> bool {
+        matches!(self.path, Path::Direct { .. })
+    }
+
     fn settle(&mut self) {
-        if self.run.is_done() && self.told == self.sources.len() {
+        if self.run.is_done() && self.told == self.sources.len() && self.flying == 0 {
             self.active = false;
         }
     }
 
-    /// A neighbour says that it is ready for puts.
-    pub fn ready(&mut self, neighbour: usize, header: &Header) {
-        let Some(target) = self.targets.iter_mut().find(|target| target.neighbour == neighbour) else {
-            return;
-        };
-        if let Kind::Ready { target: key, operation } = header.kind {
-            target.at = Some((key, operation));
+    /// A peer says that it is ready for puts.
+    pub fn ready(&mut self, peer: Rank, header: &Header) {
+        let Some(target) = self.targets.iter_mut().find(|target| target.world == peer) else { return };
+        if let Kind::Ready { target: key, staging, operation, source } = header.kind {
+            target.offer = Some(Offer { target: key, staging, operation, source });
         }
         target.ready = target.ready.max(header.iteration.saturating_add(1));
+    }
+
+    /// A peer has emptied some of its staging slots.
+    pub fn taken(&mut self, peer: Rank, header: &Header, pieces: u32) {
+        let current = self.active && header.iteration == self.iteration();
+        if let Some(target) = self.targets.iter_mut().find(|target| current && target.world == peer) {
+            target.allowed = target.allowed.saturating_add(pieces);
+        }
     }
 
     /// Whether a message with data is for the iteration that is under way.
@@ -186,71 +371,254 @@ impl Operation {
         self.active && header.iteration == self.iteration()
     }
 
-    /// Where the data of a message belong: the memory and the range; `None` where the round has none that small.
-    pub fn place_of(&self, round: u32) -> Option<(&Memory, Range<usize>)> {
-        if round >= self.run.plan().rounds() {
-            return None;
-        }
-        let range = self.range(self.run.plan().round(round).arrival?.blocks);
-        (range.len() <= PAYLOAD).then_some((self.memory(), range))
-    }
-
-    /// A block has landed at its place.
-    pub fn arrived(&mut self, round: u32) -> std::result::Result<(), Unexpected> {
-        if !self.active {
+    /// The blocks of a round have come in a message: they are stored, or kept until it is their turn.
+    pub fn message(&mut self, round: u32, from: &Payload<'_>) -> std::result::Result<(), Unexpected> {
+        if round >= self.run.plan().rounds() || self.run.has_arrived(round) {
             return Err(Unexpected { round });
+        }
+        let all = stretches(&**self.run.plan(), &*self.layout, round, Side::Arrival);
+        if total(&all) > PAYLOAD {
+            return Err(Unexpected { round });
+        }
+        if self.takes_in() && self.leg(round, Side::Arrival).staged.left() > 0 {
+            let fresh = self.intake.keep(round, from.copied(total(&all)));
+            return if fresh { Ok(()) } else { Err(Unexpected { round }) };
+        }
+        let mut at = 0;
+        for stretch in all {
+            from.copy_to(at, self.to(), stretch.at, stretch.len);
+            at += stretch.len;
         }
         self.run.arrived(round)?;
         self.settle();
         Ok(())
     }
 
+    fn leg(&self, round: u32, side: Side) -> Leg {
+        Leg::new(&**self.run.plan(), &*self.layout, round, side, self.rule)
+    }
+
+    fn from(&self) -> &Memory {
+        match &self.path {
+            Path::Slots { from, .. } => from,
+            Path::Direct { from, .. } => &from.memory,
+        }
+    }
+
+    fn to(&self) -> &Memory {
+        match &self.path {
+            Path::Slots { to, .. } => to,
+            Path::Direct { to, .. } => &to.memory,
+        }
+    }
+
+    /// Bytes have landed at their place.
+    pub fn landed(&mut self, round: u32) -> std::result::Result<(), Unexpected> {
+        if !self.active || round >= self.run.plan().rounds() || self.run.has_arrived(round) {
+            return Err(Unexpected { round });
+        }
+        self.part_of(round)
+    }
+
+    /// A part of a round's arrival is there; with the last one the round has arrived.
+    fn part_of(&mut self, round: u32) -> std::result::Result<(), Unexpected> {
+        let left = match self.partial.iter().position(|partial| partial.round == round) {
+            Some(known) => self.partial.swap_remove(known).left,
+            None => {
+                let leg = self.leg(round, Side::Arrival);
+                leg.direct.len() + usize::from(leg.staged.left() > 0)
+            }
+        };
+        if left > 1 {
+            self.partial.push(Partial { round, left: left - 1 });
+            return Ok(());
+        }
+        self.run.arrived(round)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// A piece has landed in a staging slot.
+    pub fn staged(&mut self, source: usize, slot: u8) -> std::result::Result<(), Unexpected> {
+        let expected = self.active && self.staging.is_some();
+        let landed = self.sources.get_mut(source).is_some_and(|source| expected && source.stock.land(slot));
+        if landed { Ok(()) } else { Err(Unexpected { round: 0 }) }
+    }
+
     /// The source of one of its puts may be reused.
     pub fn sent(&mut self) {
-        self.run.sent();
+        self.flying -= 1;
         self.settle();
     }
 
-    /// Tells the sources and puts all that can be put.
+    /// Tells the sources, takes in what has landed, and puts all that can be put.
     pub fn pump(&mut self, io: &mut Io) -> Result<Pumped> {
         if !self.active {
             return Ok(Pumped::All);
         }
+        let done = self.tell(io)? & self.put_all(io)? & self.give_back_stages(io)?;
+        self.settle();
+        Ok(if done { Pumped::All } else { Pumped::HeldUp })
+    }
+
+    /// Tells the sources that this rank is ready; false where one could not be told.
+    fn tell(&mut self, io: &mut Io) -> Result<bool> {
         while self.told < self.sources.len() {
-            let header = Header { kind: self.readiness(), call: self.call, iteration: self.iteration() };
-            let to = self.sources[self.told];
-            if !io.slots.send(&mut *io.transport, &mut io.tokens, to, &header, None, 0)? {
-                return Ok(Pumped::HeldUp);
+            let kind = self.readiness(self.told);
+            let header = Header { kind, call: self.call, iteration: self.iteration() };
+            let to = self.sources[self.told].channel;
+            if !io.slots.send(&mut *io.transport, &mut io.tokens, to, &header, None)? {
+                return Ok(false);
             }
             self.told += 1;
         }
-        while let Some(order) = self.next_put(&io.slots) {
-            if !self.put(order, io)? {
-                return Ok(Pumped::HeldUp);
-            }
-        }
-        self.settle();
-        Ok(Pumped::All)
+        Ok(true)
     }
 
-    fn readiness(&self) -> Kind {
-        match &self.path {
-            Path::Direct(region) if self.iteration() == 0 => {
-                Kind::Ready { target: region.remote, operation: self.number }
-            }
-            _ => Kind::Again,
+    fn readiness(&self, source: usize) -> Kind {
+        let Path::Direct { to, .. } = &self.path else { return Kind::Again };
+        if self.iteration() > 0 {
+            return Kind::Again;
         }
+        let ahead = |key: RemoteKey, bytes: u64| RemoteKey { base: key.base.wrapping_add(bytes), ..key };
+        let staging = self.staging.as_ref();
+        let slots = |staging: &Staging| ahead(staging.region.remote, staging.offset(source, 0) as u64);
+        Kind::Ready {
+            target: ahead(to.remote, self.layout.told(self.sources[source].rank)),
+            staging: staging.map(slots).unwrap_or_default(),
+            operation: self.number,
+            source: source as u32,
+        }
+    }
+
+    /// False where the transport did not take something.
+    fn put_all(&mut self, io: &mut Io) -> Result<bool> {
+        loop {
+            self.take_in()?;
+            if !self.put_legs(io)? {
+                return Ok(false);
+            }
+            let Some(order) = self.next_put(&io.slots) else { return Ok(true) };
+            if !self.begin(order, io)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Folds, or copies to its place, whatever it is the turn of.
+    fn take_in(&mut self) -> Result<()> {
+        while let Some(current) = self.intake.current() {
+            let round = current.round;
+            let taken = if self.intake.has_early() { self.take_early(round)? } else { self.take_piece()? };
+            if !taken {
+                return Ok(());
+            }
+            if self.intake.current().is_some_and(|current| current.pieces.left() == 0) {
+                self.intake.advance(&**self.run.plan(), &*self.layout, self.rule);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in a round that came in a message, unless its blocks are still to be put from here.
+    fn take_early(&mut self, round: u32) -> Result<bool> {
+        if !self.is_direct() && !self.run.has_ordered(round) {
+            return Ok(false);
+        }
+        let (Some(bytes), Some(current)) = (self.intake.early(), self.intake.current()) else {
+            return Ok(false);
+        };
+        let (source, landing) = (current.source, current.landing);
+        let pieces = current.pieces.count(self.rule.piece);
+        current.pieces.take(usize::MAX);
+        let mut at = 0;
+        for stretch in stretches(&**self.run.plan(), &*self.layout, round, Side::Arrival) {
+            let theirs = &bytes[at..at + stretch.len];
+            at += stretch.len;
+            match landing {
+                Landing::Store => self.to().write(stretch.at, theirs),
+                _ => self.to().change(stretch.at, stretch.len, |mine| self.fold(mine, theirs, landing))?,
+            }
+        }
+        if let Some(source) = self.sources.iter_mut().find(|other| other.rank == source) {
+            source.stock.skip(pieces);
+        }
+        // The whole of the leg has come, whatever of it would have been put directly.
+        self.run.arrived(round).map_err(|_| self.twice(round))?;
+        Ok(true)
+    }
+
+    /// Takes in the next piece of the current round, if it has landed.
+    fn take_piece(&mut self) -> Result<bool> {
+        let (Some(current), Some(staging)) = (self.intake.current(), &self.staging) else { return Ok(false) };
+        let Some(number) = self.sources.iter().position(|source| source.rank == current.source) else {
+            return Ok(false);
+        };
+        let Some(slot) = self.sources[number].stock.next() else { return Ok(false) };
+        let (round, landing) = (current.round, current.landing);
+        let mut piece = Vec::new();
+        current.pieces.peek(self.rule.piece, &mut piece);
+        current.pieces.take(self.rule.piece);
+        let last = current.pieces.left() == 0;
+        let mut at = staging.offset(number, slot);
+        for stretch in piece {
+            let (to, from) = (self.to(), &staging.region.memory);
+            match landing {
+                Landing::Store => to.copy(stretch.at, from, at, stretch.len),
+                _ => to.combine(stretch.at, from, at, stretch.len, |mine, theirs| {
+                    self.fold(mine, theirs, landing)
+                })?,
+            }
+            at += stretch.len;
+        }
+        self.sources[number].stock.take();
+        if last {
+            self.part_of(round).map_err(|_| self.twice(round))?;
+        }
+        Ok(true)
+    }
+
+    fn fold(&self, mine: &mut [u8], theirs: &[u8], landing: Landing) -> Result<()> {
+        let failed = |why| Error::Operator { call: self.call.signature.to_string(), why };
+        let fold = self.fold.as_ref().ok_or_else(|| failed("the call has none".to_owned()))?;
+        fold.fold(mine, theirs, landing == Landing::FoldBefore).map_err(failed)
+    }
+
+    fn twice(&self, round: u32) -> Error {
+        let what = format!("round {round} of {} arrived twice", self.call.signature);
+        Error::transport("notice", what, "are all ranks of one version and one job?")
+    }
+
+    /// Tells sources that their slots are empty again, several at a time; false where one could not be told.
+    fn give_back_stages(&mut self, io: &mut Io) -> Result<bool> {
+        for i in 0..self.sources.len() {
+            let Source { channel, ref stock, .. } = self.sources[i];
+            if (stock.owed as usize) < STAGES / 2 {
+                continue;
+            }
+            let kind = Kind::Taken { pieces: stock.owed };
+            let header = Header { kind, call: self.call, iteration: self.iteration() };
+            if !io.slots.send(&mut *io.transport, &mut io.tokens, channel, &header, None)? {
+                return Ok(false);
+            }
+            self.sources[i].stock.owed = 0;
+        }
+        Ok(true)
     }
 
     fn next_put(&self, slots: &Slots) -> Option<Order> {
+        let target = |rank| self.targets.iter().position(|target| target.rank == rank);
         match self.path {
-            Path::Slots(_) => self
+            Path::Slots { .. } => self
                 .run
-                .next_put(|peer| slots.index_of(peer).is_some_and(|neighbour| slots.may_send(neighbour))),
-            Path::Direct(_) if self.run.in_flight() >= self.pace.in_flight => None,
-            Path::Direct(_) => self.run.next_put(|peer| {
-                self.target(peer)
-                    .is_some_and(|target| self.is_ready(target) || self.may_go_ahead(target, slots))
+                .next_put(|peer| target(peer).is_some_and(|i| slots.may_send(self.targets[i].channel))),
+            Path::Direct { .. } if self.flying >= self.pace.in_flight => None,
+            Path::Direct { .. } => self.run.next_put(|peer| {
+                target(peer).is_some_and(|i| {
+                    let target = &self.targets[i];
+                    let idle = self.legs.iter().all(|leg| leg.target != i);
+                    idle && (self.is_ready(target) || self.may_go_ahead(target, slots))
+                })
             }),
         }
     }
@@ -259,87 +627,195 @@ impl Operation {
         target.ready > self.iteration()
     }
 
-    /// Whether a block may go through a slot before its target is ready: one for each target, where it
-    /// fits, so that the first blocks do not wait for a handshake.
+    /// Whether a leg may go in a message before its target is ready: one for each target, where it fits,
+    /// so that the first blocks do not wait for a handshake.
     fn may_go_ahead(&self, target: &Target, slots: &Slots) -> bool {
-        let fits = self.partition.range(0).end <= PAYLOAD as u64;
-        fits && target.ahead <= self.iteration() && slots.may_send(target.neighbour)
+        target.wide && target.ahead <= self.iteration() && slots.may_send(target.channel)
     }
 
-    fn memory(&self) -> &Memory {
-        match &self.path {
-            Path::Slots(memory) => memory,
-            Path::Direct(region) => &region.memory,
+    /// Begins a leg; false where the transport did not take it.
+    fn begin(&mut self, order: Order, io: &mut Io) -> Result<bool> {
+        let Some(target) = self.targets.iter().position(|target| target.rank == order.put.peer) else {
+            let what = format!("rank {} is none of the plan's targets", order.put.peer);
+            return Err(Error::argument(
+                self.call.signature.collective.name(),
+                what,
+                "take another algorithm",
+            ));
+        };
+        if !self.is_direct() {
+            let all = stretches(&**self.run.plan(), &*self.layout, order.round, Side::Put);
+            return self.put_in_message(order, target, &all, io);
         }
-    }
-
-    fn target(&self, rank: u32) -> Option<&Target> {
-        self.targets.iter().find(|target| target.rank == rank)
-    }
-
-    fn range(&self, blocks: Blocks) -> Range<usize> {
-        match blocks {
-            Blocks::Nothing | Blocks::Run { .. } | Blocks::Many => 0..0,
-            Blocks::One(block) => {
-                let range = self.partition.range(block);
-                range.start as usize..range.end as usize
-            }
+        if !self.is_ready(&self.targets[target]) {
+            return self.go_ahead(order, target, io);
         }
+        let leg = self.leg(order.round, Side::Put);
+        let report = if order.unpaced { Report::Landed } else { Report::Sent };
+        self.legs.push(Outgoing {
+            round: order.round,
+            target,
+            report,
+            direct: leg.direct,
+            staged: leg.staged,
+        });
+        self.run.ordered(order);
+        Ok(true)
     }
 
-    /// False where the put was not taken.
-    fn put(&mut self, order: Order, io: &mut Io) -> Result<bool> {
-        match &self.path {
-            Path::Direct(region)
-                if self.target(order.put.peer).is_some_and(|target| self.is_ready(target)) =>
-            {
-                self.put_in_place(order, region.clone(), io)
-            }
-            _ => self.put_in_slot(order, io),
+    fn go_ahead(&mut self, order: Order, target: usize, io: &mut Io) -> Result<bool> {
+        let all = stretches(&**self.run.plan(), &*self.layout, order.round, Side::Put);
+        if total(&all) > PAYLOAD {
+            // Too large: this target is waited for.
+            self.targets[target].ahead = self.iteration() + 1;
+            return Ok(true);
         }
-    }
-
-    fn put_in_slot(&mut self, order: Order, io: &mut Io) -> Result<bool> {
-        let Some(to) = io.slots.index_of(order.put.peer) else { return Ok(false) };
-        let header = Header { kind: Kind::Data, call: self.call, iteration: self.iteration() };
-        let payload = Some((self.memory(), self.range(order.put.blocks)));
-        let taken = io.slots.send(&mut *io.transport, &mut io.tokens, to, &header, payload, order.round)?;
+        let pieces = match self.rule.piece {
+            0 => 0,
+            piece => self.leg(order.round, Side::Put).staged.count(piece),
+        };
+        let taken = self.put_in_message(order, target, &all, io)?;
         if taken {
-            let ahead = self.iteration() + 1;
-            self.targets
-                .iter_mut()
-                .filter(|target| target.neighbour == to)
-                .for_each(|target| target.ahead = ahead);
+            self.targets[target].ahead = self.iteration() + 1;
+            self.targets[target].pieces += pieces;
+        }
+        Ok(taken)
+    }
+
+    fn put_in_message(&mut self, order: Order, target: usize, all: &[Stretch], io: &mut Io) -> Result<bool> {
+        let kind = Kind::Data { round: order.round };
+        let header = Header { kind, call: self.call, iteration: self.iteration() };
+        let to = self.targets[target].channel;
+        let payload = Some((self.from(), all));
+        let taken = io.slots.send(&mut *io.transport, &mut io.tokens, to, &header, payload)?;
+        if taken {
             self.run.ordered(order);
             self.run.sent();
         }
         Ok(taken)
     }
 
-    fn put_in_place(&mut self, order: Order, region: Region, io: &mut Io) -> Result<bool> {
-        let Some((key, operation)) = self.target(order.put.peer).and_then(|target| target.at) else {
+    /// Goes on with the legs that have been begun; false where the transport did not take something.
+    fn put_legs(&mut self, io: &mut Io) -> Result<bool> {
+        let mut i = 0;
+        while i < self.legs.len() {
+            if !self.put_leg(i, io)? {
+                return Ok(false);
+            }
+            let leg = &self.legs[i];
+            if leg.direct.is_empty() && leg.staged.left() == 0 {
+                self.legs.remove(i);
+                self.run.sent();
+            } else {
+                i += 1;
+            }
+        }
+        Ok(true)
+    }
+
+    fn put_leg(&mut self, i: usize, io: &mut Io) -> Result<bool> {
+        while self.flying < self.pace.in_flight {
+            let leg = &self.legs[i];
+            let taken = match leg.direct.first() {
+                Some(&stretch) => self.put_in_place(i, stretch, io)?,
+                None if leg.staged.left() == 0 => return Ok(true),
+                None if self.targets[leg.target].pieces >= self.targets[leg.target].allowed => {
+                    return Ok(true);
+                }
+                None => self.put_piece(i, io)?,
+            };
+            if !taken {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn put_in_place(&mut self, i: usize, stretch: Stretch, io: &mut Io) -> Result<bool> {
+        let leg = &self.legs[i];
+        let (Path::Direct { from, .. }, target) = (&self.path, &self.targets[leg.target]) else {
             return Ok(false);
         };
-        let range = self.range(order.put.blocks);
+        let Some(offer) = target.offer else { return Ok(false) };
         let put = Put {
-            peer: order.put.peer,
-            from: &region,
-            offset: range.start,
-            len: range.len(),
-            to: key,
-            to_offset: range.start as u64,
-            notice: Notice::Block { operation, round: order.round }.encode(),
-            report: if order.unpaced { Report::Landed } else { Report::Sent },
+            peer: target.world,
+            from,
+            segments: &[Segment { offset: stretch.at, len: stretch.len }],
+            to: offer.target,
+            to_offset: stretch.there,
+            notice: Notice::Block { operation: offer.operation, round: leg.round }.encode(),
+            report: leg.report,
             token: 0,
         };
         let posted = io.tokens.put(&mut *io.transport, Use::Block(self.number.into()), put)?;
         if posted != Posted::Busy {
-            self.run.ordered(order);
+            self.legs[i].direct.remove(0);
         }
-        if posted == Posted::Done {
-            self.run.sent();
+        Ok(self.posted(posted))
+    }
+
+    /// Puts the next piece of a leg into its target's staging: from where it lies, if the transport gathers
+    /// that many segments, else packed.
+    fn put_piece(&mut self, i: usize, io: &mut Io) -> Result<bool> {
+        let Outgoing { target: number, report, ref staged, .. } = self.legs[i];
+        let Some(offer) = self.targets[number].offer else { return Ok(false) };
+        let slot = self.targets[number].pieces as usize % STAGES;
+        let mut piece = Vec::new();
+        staged.peek(self.rule.piece, &mut piece);
+        let (from, segments) = self.gather(&piece, number, slot, io)?;
+        let notice = Notice::Staged { operation: offer.operation, source: offer.source, slot: slot as u8 };
+        let put = Put {
+            peer: self.targets[number].world,
+            from: &from,
+            segments: &segments,
+            to: offer.staging,
+            to_offset: offset_there(self.rule.piece, slot),
+            notice: notice.encode(),
+            report,
+            token: 0,
+        };
+        let posted = io.tokens.put(&mut *io.transport, Use::Block(self.number.into()), put)?;
+        if posted != Posted::Busy {
+            self.legs[i].staged.take(self.rule.piece);
+            self.targets[number].pieces += 1;
         }
-        Ok(posted != Posted::Busy)
+        Ok(self.posted(posted))
+    }
+
+    /// Where a piece is put from: its own place, or, where it lies in more segments than a put may have,
+    /// a copy in the packing slot for that staging slot.
+    fn gather(
+        &mut self,
+        piece: &[Stretch],
+        target: usize,
+        slot: usize,
+        io: &mut Io,
+    ) -> Result<(Region, Vec<Segment>)> {
+        if let Path::Direct { from, .. } = &self.path
+            && piece.len() <= io.transport.limits().segments
+        {
+            let segment = |stretch: &Stretch| Segment { offset: stretch.at, len: stretch.len };
+            return Ok((from.clone(), piece.iter().map(segment).collect()));
+        }
+        let packing = match self.packing.take() {
+            Some(packing) => packing,
+            None => io.pool.take(&mut *io.transport, self.targets.len(), self.rule.piece)?,
+        };
+        let offset = packing.offset(target, slot);
+        let mut at = offset;
+        for stretch in piece {
+            packing.region.memory.copy(at, self.from(), stretch.at, stretch.len);
+            at += stretch.len;
+        }
+        let region = packing.region.clone();
+        self.packing = Some(packing);
+        Ok((region, vec![Segment { offset, len: at - offset }]))
+    }
+
+    /// Counts a put that was handed over; false where it was not taken.
+    fn posted(&mut self, posted: Posted) -> bool {
+        self.flying += u32::from(posted == Posted::Pending);
+        posted != Posted::Busy
     }
 }
 

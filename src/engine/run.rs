@@ -63,6 +63,8 @@ pub struct Run<P> {
     plan: P,
     rounds: u32,
     lookahead: u32,
+    /// Whether puts to one peer keep the order of their rounds.
+    in_order: bool,
     orders: Orders,
     arrivals: Arrivals,
     /// Puts that were ordered and whose source is still needed.
@@ -75,6 +77,7 @@ impl<P: Plan> Run<P> {
         let mut run = Run {
             rounds: plan.rounds(),
             lookahead: lookahead.clamp(1, LOOKAHEAD),
+            in_order: false,
             orders: Orders::default(),
             arrivals: Arrivals::default(),
             in_flight: 0,
@@ -82,6 +85,11 @@ impl<P: Plan> Run<P> {
         };
         run.restart();
         run
+    }
+
+    /// The same, with the puts to each peer in the order of their rounds.
+    pub fn in_order(self) -> Self {
+        Run { in_order: true, ..self }
     }
 
     /// Back to the beginning, once the run is done.
@@ -100,8 +108,8 @@ impl<P: Plan> Run<P> {
     /// The next put whose needs are met and whose peer `is_ready`: the same one again until it is
     /// [ordered](Self::ordered).
     pub fn next_put(&self, is_ready: impl Fn(Rank) -> bool) -> Option<Order> {
-        let round =
-            self.orders.find(self.lookahead, |needs, peer| self.arrivals.meet(needs) && is_ready(peer))?;
+        let can = |needs, peer| self.arrivals.meet(needs) && is_ready(peer);
+        let round = self.orders.find(self.lookahead, self.in_order, can)?;
         let Round { put, needs, .. } = self.plan.round(round);
         put.map(|put| Order { round, put, unpaced: needs == Needs::Nothing })
     }
@@ -131,6 +139,16 @@ impl<P: Plan> Run<P> {
     /// Puts that were ordered and whose source is still needed.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
+    }
+
+    /// Whether the round's arrival, if it has one, has landed.
+    pub fn has_arrived(&self, round: u32) -> bool {
+        self.arrivals.has(round)
+    }
+
+    /// Whether the round's put, if it has one, has been ordered.
+    pub fn has_ordered(&self, round: u32) -> bool {
+        self.orders.has(round)
     }
 
     /// Whether all has been put and sent, and all has arrived.
@@ -191,19 +209,30 @@ impl Orders {
         self.waiting |= bit(round);
     }
 
-    /// The lowest waiting round of the next `lookahead` of which `can` holds.
-    fn find(&self, lookahead: u32, can: impl Fn(Needs, Rank) -> bool) -> Option<u32> {
+    fn has(&self, round: u32) -> bool {
+        round < self.low || round < self.next && self.waiting & bit(round) == 0
+    }
+
+    /// The lowest waiting round of the next `lookahead` of which `can` holds; where order is kept, none
+    /// to a peer that an earlier one waits for.
+    fn find(&self, lookahead: u32, in_order: bool, can: impl Fn(Needs, Rank) -> bool) -> Option<u32> {
         let window = u64::MAX >> (LOOKAHEAD - lookahead);
         let mut left = self.waiting.rotate_right(self.low % LOOKAHEAD) & window;
         while left != 0 {
             let round = self.low + left.trailing_zeros();
             let (needs, peer) = self.entries[(round % LOOKAHEAD) as usize];
-            if can(needs, peer) {
+            if can(needs, peer) && !(in_order && self.waits_for(peer, round)) {
                 return Some(round);
             }
             left &= left - 1;
         }
         None
+    }
+
+    /// Whether a put to the peer waits, of a round before this one.
+    fn waits_for(&self, peer: Rank, round: u32) -> bool {
+        let waits = |i: u32| self.waiting & bit(i) != 0 && self.entries[(i % LOOKAHEAD) as usize].1 == peer;
+        (self.low..round).any(waits)
     }
 
     fn mark(&mut self, round: u32) {

@@ -1,50 +1,79 @@
 //! Slots: registered places for small messages, so that these need no handshake and no registration.
 //!
-//! Every rank has for each neighbour on the circulant graph [`SLOTS`] slots in its inbox, which that
-//! neighbour puts into, and as many in its outbox, which it puts from. A slot is the sender's again
-//! when the receiver gives it back (a credit). So no queue grows, and what a rank holds is
-//! `2 · neighbours · SLOTS · SLOT` bytes, with at most `2 ⌈log₂ p⌉` neighbours, whatever is sent.
+//! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
+//! many in its outbox, which it puts from. A slot is the sender's again when the receiver gives it back (a
+//! credit). So no queue grows, and what a rank holds is `2 · channels · SLOTS ·` the slot's size,
+//! whatever is sent. Channels come in *banks*, each one registered memory: wide ones, whose slots carry
+//! data, to the neighbours on a communicator's circulant graph; narrow ones, for words about memory only, to
+//! everybody else.
 #![forbid(unsafe_code)]
 
-use std::ops::Range;
+use std::collections::HashMap;
 
 use super::call::{HEADER, Header};
+use super::leg::{Stretch, total};
 use super::notice::Notice;
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, Report, Transport};
+use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment, Transport};
 
-/// Slots that a rank has for each neighbour, each way.
+/// Slots of a channel, each way.
 pub const SLOTS: usize = 8;
-/// Bytes of a slot.
-pub const SLOT: usize = 8192;
-/// The most bytes of data in a slot.
-pub const PAYLOAD: usize = SLOT - HEADER;
+/// The most bytes of data in a wide slot.
+pub const PAYLOAD: usize = 8192;
+/// Bytes of a wide slot.
+pub const WIDE: usize = PAYLOAD + HEADER;
+/// Bytes of a narrow slot.
+pub const NARROW: usize = HEADER;
 
 /// A message that has landed in a slot and has not been given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Landed {
     /// Who sent it.
-    pub neighbour: usize,
+    pub channel: usize,
     /// Where it lies.
     pub slot: usize,
 }
 
+/// What ranks must know of one another's bank, to be told to all of its peers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Card {
+    /// The inbox.
+    pub inbox: RemoteKey,
+    /// The number of the bank's first channel.
+    pub first: u32,
+    /// The ranks that the bank's channels go to, in their order.
+    pub peers: Vec<Rank>,
+}
+
 /// All slots of a rank.
+#[derive(Default)]
 pub struct Slots {
-    neighbours: Vec<Neighbour>,
-    inbox: Region,
-    outbox: Region,
-    /// Slots at each neighbour that are not for the operation that is being pumped.
+    banks: Vec<Bank>,
+    channels: Vec<Channel>,
+    wide: HashMap<Rank, usize>,
+    narrow: HashMap<Rank, usize>,
+    /// Slots of each channel that are not for the operation that is being pumped.
     spare: usize,
 }
 
-struct Neighbour {
+struct Bank {
+    inbox: Region,
+    outbox: Region,
+    /// Bytes of a slot.
+    slot: usize,
+    /// The number of its first channel.
+    first: usize,
+}
+
+struct Channel {
     rank: Rank,
-    /// What we are called there.
-    index_there: u8,
+    bank: usize,
+    /// What it is called there.
+    number_there: u32,
+    /// Where its slots begin there.
     inbox_there: RemoteKey,
     /// Slots there that we may put into, a bit each.
     free: u8,
@@ -55,97 +84,123 @@ struct Neighbour {
 }
 
 impl Slots {
-    /// Slots for `neighbours` (sorted). [`connect`](Self::connect) comes next.
-    pub fn new(transport: &mut dyn Transport, neighbours: &[Rank]) -> Result<Slots> {
-        let mut region = || transport.register(Memory::zeroed(neighbours.len().max(1) * SLOTS * SLOT)?);
-        let neighbour = |&rank| Neighbour {
-            rank,
-            index_there: 0,
-            inbox_there: RemoteKey::default(),
-            free: u8::MAX,
-            held: 0,
-            owed: 0,
-        };
-        Ok(Slots {
-            neighbours: neighbours.iter().map(neighbour).collect(),
-            inbox: region()?,
-            outbox: region()?,
-            spare: 0,
-        })
-    }
-
-    /// What neighbours must know of this rank's inbox.
-    pub fn inbox(&self) -> RemoteKey {
-        self.inbox.remote
-    }
-
-    /// Learns of each neighbour, by rank, its inbox and what this rank is called there.
-    pub fn connect(&mut self, of: impl Fn(Rank) -> (RemoteKey, u8)) {
-        for neighbour in &mut self.neighbours {
-            (neighbour.inbox_there, neighbour.index_there) = of(neighbour.rank);
+    /// Adds channels to `peers` (each once), with slots of `size` bytes. [`connect`](Self::connect) comes next.
+    pub fn add(&mut self, transport: &mut dyn Transport, peers: &[Rank], size: usize) -> Result<Card> {
+        let mut region = || transport.register(Memory::zeroed(peers.len().max(1) * SLOTS * size)?);
+        let bank = Bank { inbox: region()?, outbox: region()?, slot: size, first: self.channels.len() };
+        let card =
+            Card { inbox: bank.inbox.remote, first: self.channels.len() as u32, peers: peers.to_vec() };
+        for &rank in peers {
+            let numbers = if size > HEADER { &mut self.wide } else { &mut self.narrow };
+            numbers.insert(rank, self.channels.len());
+            self.channels.push(Channel {
+                rank,
+                bank: self.banks.len(),
+                number_there: 0,
+                inbox_there: RemoteKey::default(),
+                free: u8::MAX,
+                held: 0,
+                owed: 0,
+            });
         }
+        self.banks.push(bank);
+        Ok(card)
     }
 
-    /// The number of a neighbour.
-    pub fn index_of(&self, rank: Rank) -> Option<usize> {
-        self.neighbours.binary_search_by_key(&rank, |n| n.rank).ok()
+    /// Connects the bank of which `own` is the card, given its peers' cards of the same bank. Fails where one
+    /// of them does not know of this rank.
+    pub fn connect(&mut self, me: Rank, own: &Card, card_of: impl Fn(Rank) -> Option<Card>) -> Result<()> {
+        let first = own.first as usize;
+        for channel in &mut self.channels[first..first + own.peers.len()] {
+            let bytes = (SLOTS * self.banks[channel.bank].slot) as u64;
+            let found = card_of(channel.rank).and_then(|card| {
+                let place = card.peers.iter().position(|&rank| rank == me)?;
+                Some((card.inbox, card.first, place))
+            });
+            let (inbox, first, place) = found.ok_or_else(|| {
+                let what = format!("rank {} has no channel to rank {me}", channel.rank);
+                Error::boot(what, "start the same version on all ranks")
+            })?;
+            channel.number_there = first + place as u32;
+            channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(place as u64 * bytes), ..inbox };
+        }
+        Ok(())
     }
 
-    /// The rank of a neighbour.
-    pub fn rank_of(&self, neighbour: usize) -> Rank {
-        self.neighbours[neighbour].rank
+    /// The channel to a rank: the wide one, if there is one.
+    pub fn channel(&self, rank: Rank) -> Option<usize> {
+        self.wide(rank).or_else(|| self.narrow.get(&rank).copied())
     }
 
-    /// All neighbours.
-    pub fn ranks(&self) -> impl Iterator<Item = Rank> {
-        self.neighbours.iter().map(|neighbour| neighbour.rank)
+    /// The wide channel to a rank.
+    pub fn wide(&self, rank: Rank) -> Option<usize> {
+        self.wide.get(&rank).copied()
     }
 
-    /// Keeps so many slots at each neighbour from what is sent next.
+    /// The rank of a channel.
+    pub fn rank_of(&self, channel: usize) -> Rank {
+        self.channels[channel].rank
+    }
+
+    /// All ranks with wide channels.
+    pub fn neighbours(&self) -> impl Iterator<Item = Rank> {
+        self.wide.keys().copied()
+    }
+
+    /// Bytes of registered memory that all this takes.
+    pub fn bytes(&self) -> usize {
+        self.banks.iter().map(|bank| bank.inbox.memory.len() + bank.outbox.memory.len()).sum()
+    }
+
+    /// Keeps so many slots of each channel from what is sent next.
     pub fn spare(&mut self, slots: usize) {
         self.spare = slots;
     }
 
-    /// Whether a neighbour has a slot for us.
-    pub fn may_send(&self, neighbour: usize) -> bool {
-        self.neighbours[neighbour].free.count_ones() as usize > self.spare
+    /// Whether a channel has a slot for us.
+    pub fn may_send(&self, channel: usize) -> bool {
+        self.channels[channel].free.count_ones() as usize > self.spare
     }
 
-    /// Puts a message into a neighbour's slot; false where there is no slot, or the transport is busy.
+    /// Puts a message into a slot; false where there is none, or the transport is busy. What it carries
+    /// must fit.
     pub fn send(
         &mut self,
         transport: &mut dyn Transport,
         tokens: &mut Tokens,
         to: usize,
         header: &Header,
-        payload: Option<(&Memory, Range<usize>)>,
-        round: u32,
+        payload: Option<(&Memory, &[Stretch])>,
     ) -> Result<bool> {
         if !self.may_send(to) {
             return Ok(false);
         }
-        let neighbour = &self.neighbours[to];
-        let slot = neighbour.free.trailing_zeros() as usize;
-        let offset = place(to, slot);
-        let len = HEADER + payload.as_ref().map_or(0, |(_, range)| range.len());
-        self.outbox.memory.write(offset, &header.encode());
-        if let Some((memory, range)) = payload {
-            self.outbox.memory.copy(offset + HEADER, memory, range.start, range.len());
+        let channel = &self.channels[to];
+        let bank = &self.banks[channel.bank];
+        let slot = channel.free.trailing_zeros() as usize;
+        let offset = bank.place(to, slot);
+        let len = HEADER + payload.map_or(0, |(_, stretches)| total(stretches));
+        bank.outbox.memory.write(offset, &header.encode());
+        if let Some((memory, stretches)) = payload {
+            let mut at = offset + HEADER;
+            for stretch in stretches {
+                bank.outbox.memory.copy(at, memory, stretch.at, stretch.len);
+                at += stretch.len;
+            }
         }
         let put = Put {
-            peer: neighbour.rank,
-            from: &self.outbox,
-            offset,
-            len,
-            to: neighbour.inbox_there,
-            to_offset: place(neighbour.index_there.into(), slot) as u64,
-            notice: Notice::Slot { neighbour: neighbour.index_there, slot: slot as u8, round }.encode(),
+            peer: channel.rank,
+            from: &bank.outbox,
+            segments: &[Segment { offset, len }],
+            to: channel.inbox_there,
+            to_offset: (slot * bank.slot) as u64,
+            notice: Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode(),
             report: Report::Never,
             token: 0,
         };
         let posted = tokens.put(transport, Use::Slot, put)?;
         if posted != Posted::Busy {
-            self.neighbours[to].free &= !(1 << slot);
+            self.channels[to].free &= !(1 << slot);
         }
         Ok(posted != Posted::Busy)
     }
@@ -153,9 +208,10 @@ impl Slots {
     /// The head of a message.
     pub fn header(&self, landed: Landed) -> Result<Header> {
         let mut bytes = [0; HEADER];
-        self.inbox.memory.read(place(landed.neighbour, landed.slot), &mut bytes);
+        let (inbox, offset) = self.place(landed);
+        inbox.read(offset, &mut bytes);
         Header::decode(&bytes).ok_or_else(|| {
-            let peer = self.rank_of(landed.neighbour);
+            let peer = self.rank_of(landed.channel);
             Error::transport(
                 "slot",
                 format!("rank {peer} sent a message that makes no sense"),
@@ -164,71 +220,79 @@ impl Slots {
         })
     }
 
-    /// Copies the first bytes of a message's data to their place.
-    pub fn copy_payload(&self, landed: Landed, to: &Memory, range: Range<usize>) {
-        to.copy(range.start, &self.inbox.memory, place(landed.neighbour, landed.slot) + HEADER, range.len());
+    /// Where a message's data lie.
+    pub fn payload(&self, landed: Landed) -> (&Memory, usize) {
+        let (inbox, offset) = self.place(landed);
+        (inbox, offset + HEADER)
     }
 
     /// All of a message's slot but its head, copied out.
-    pub fn payload(&self, landed: Landed) -> Vec<u8> {
-        let mut bytes = vec![0; PAYLOAD];
-        self.inbox.memory.read(place(landed.neighbour, landed.slot) + HEADER, &mut bytes);
+    pub fn copied(&self, landed: Landed) -> Vec<u8> {
+        let mut bytes = vec![0; self.banks[self.channels[landed.channel].bank].slot - HEADER];
+        let (inbox, offset) = self.payload(landed);
+        inbox.read(offset, &mut bytes);
         bytes
     }
 
-    /// Whether a notice names slots and neighbours that there are.
-    pub fn has(&self, neighbour: u8) -> bool {
-        usize::from(neighbour) < self.neighbours.len()
+    fn place(&self, landed: Landed) -> (&Memory, usize) {
+        let bank = &self.banks[self.channels[landed.channel].bank];
+        (&bank.inbox.memory, bank.place(landed.channel, landed.slot))
+    }
+
+    /// Whether a notice names a channel that there is.
+    pub fn has(&self, channel: u32) -> bool {
+        (channel as usize) < self.channels.len()
     }
 
     /// A message stays in its slot for now.
     pub fn hold(&mut self, landed: Landed) {
-        self.neighbours[landed.neighbour].held |= 1 << landed.slot;
+        self.channels[landed.channel].held |= 1 << landed.slot;
     }
 
     /// A message has been taken: its slot can go back.
     pub fn release(&mut self, landed: Landed) {
-        let neighbour = &mut self.neighbours[landed.neighbour];
-        neighbour.held &= !(1 << landed.slot);
-        neighbour.owed |= 1 << landed.slot;
+        let channel = &mut self.channels[landed.channel];
+        channel.held &= !(1 << landed.slot);
+        channel.owed |= 1 << landed.slot;
     }
 
-    /// A neighbour has given slots back.
-    pub fn credit(&mut self, neighbour: u8, slots: u8) {
-        self.neighbours[usize::from(neighbour)].free |= slots;
+    /// A peer has given slots back.
+    pub fn credit(&mut self, channel: u32, slots: u8) {
+        self.channels[channel as usize].free |= slots;
     }
 
     /// Gives slots back to those who lack three quarters of theirs: a notice wakes its receiver, so
-    /// there is one for several slots, while the neighbour still has some. False where the transport
-    /// was busy: pay again, as no event may come that would tell.
+    /// there is one for several slots, while the peer still has some. False where the transport was
+    /// busy: pay again, as no event may come that would tell.
     pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<bool> {
         let mut paid = true;
-        for neighbour in &mut self.neighbours {
-            let lacking = (neighbour.owed | neighbour.held).count_ones() as usize;
-            if neighbour.owed == 0 || lacking < SLOTS * 3 / 4 {
+        for channel in &mut self.channels {
+            let lacking = (channel.owed | channel.held).count_ones() as usize;
+            if channel.owed == 0 || lacking < SLOTS * 3 / 4 {
                 continue;
             }
             let put = Put {
-                peer: neighbour.rank,
-                from: &self.outbox,
-                offset: 0,
-                len: 0,
-                to: neighbour.inbox_there,
+                peer: channel.rank,
+                from: &self.banks[channel.bank].outbox,
+                segments: &[],
+                to: channel.inbox_there,
                 to_offset: 0,
-                notice: Notice::Credit { neighbour: neighbour.index_there, slots: neighbour.owed }.encode(),
+                notice: Notice::Credit { channel: channel.number_there, slots: channel.owed }.encode(),
                 report: Report::Never,
                 token: 0,
             };
             match tokens.put(transport, Use::Slot, put)? {
                 Posted::Busy => paid = false,
-                Posted::Done | Posted::Pending => neighbour.owed = 0,
+                Posted::Done | Posted::Pending => channel.owed = 0,
             }
         }
         Ok(paid)
     }
 }
 
-/// Where a slot lies in an inbox or outbox.
-fn place(neighbour: usize, slot: usize) -> usize {
-    (neighbour * SLOTS + slot) * SLOT
+impl Bank {
+    /// Where a slot lies in this rank's inbox and outbox.
+    fn place(&self, channel: usize, slot: usize) -> usize {
+        ((channel - self.first) * SLOTS + slot) * self.slot
+    }
 }

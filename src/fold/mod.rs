@@ -17,3 +17,8 @@ pub trait Fold: Send + Sync {
     /// lengths, and apart. An error, or a panic that was caught, is the operator's own words.
     fn fold(&self, mine: &mut [u8], theirs: &[u8], before: bool) -> Result<(), String>;
 }
+
+/// Operator and type by their numbers, as errors say them.
+pub fn names(numbers: (u8, u8)) -> String {
+    format!("operator {} on type {}", numbers.0, numbers.1)
+}

@@ -19,6 +19,17 @@ pub trait Layout: Send {
     fn target(&self, block: u32) -> Range<u64> {
         self.source(block)
     }
+
+    /// Where it lands at the rank that it is put to, counted from what that rank has [told](Self::told).
+    fn remote(&self, block: u32) -> u64 {
+        self.source(block).start
+    }
+
+    /// From where on in its memory this rank lets a source count.
+    fn told(&self, source: Rank) -> u64 {
+        let _ = source;
+        0
+    }
 }
 
 impl Layout for Partition {
@@ -94,6 +105,15 @@ impl Layout for Pairs {
     fn target(&self, block: u32) -> Range<u64> {
         self.bytes(self.received[(block / self.place.size) as usize])
     }
+
+    /// Only the target knows where it has this rank's part, and tells it.
+    fn remote(&self, _: u32) -> u64 {
+        0
+    }
+
+    fn told(&self, source: Rank) -> u64 {
+        self.bytes(self.received[source as usize]).start
+    }
 }
 
 /// Parts for pairs of ranks that are handed on from rank to rank, one skip after another: a place of
@@ -112,7 +132,7 @@ impl Relay {
     }
 
     /// The bytes that it takes.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         u64::from(self.place.size) * u64::from(self.skips.rounds() + 1) * self.bytes
     }
 
@@ -127,6 +147,12 @@ impl Relay {
         self.at(distance, hops(&self.skips, distance))
     }
 
+    /// How far a block goes from its first rank to its last, and how far it has come.
+    fn way(&self, block: u32) -> (u32, u32) {
+        let (from, to) = (block / self.place.size, block % self.place.size);
+        (Place { rank: to, ..self.place }.before(from), self.place.before(from))
+    }
+
     fn at(&self, distance: u32, hop: u32) -> Range<u64> {
         let place = u64::from(distance) * u64::from(self.skips.rounds() + 1) + u64::from(hop);
         place * self.bytes..(place + 1) * self.bytes
@@ -135,9 +161,13 @@ impl Relay {
 
 impl Layout for Relay {
     fn source(&self, block: u32) -> Range<u64> {
-        let (from, to) = (block / self.place.size, block % self.place.size);
-        let distance = Place { rank: to, ..self.place }.before(from);
-        self.at(distance, hops(&self.skips, self.place.before(from)))
+        let (distance, travelled) = self.way(block);
+        self.at(distance, hops(&self.skips, travelled))
+    }
+
+    fn remote(&self, block: u32) -> u64 {
+        let (distance, travelled) = self.way(block);
+        self.at(distance, hops(&self.skips, travelled) + 1).start
     }
 }
 
@@ -179,7 +209,7 @@ mod tests {
             let ends: Vec<_> = (0..p).map(|from| relay.end(from).start).collect();
             let all = |places: &[u64]| places.iter().collect::<std::collections::BTreeSet<_>>().len();
             assert_eq!((all(&starts), all(&ends)), (p as usize, p as usize));
-            assert!(starts.iter().chain(&ends).all(|&at| at < relay.len()));
+            assert!(starts.iter().chain(&ends).all(|&at| at < relay.size()));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::boot::Exchange;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Token, Transport};
+use crate::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport};
 
 /// After so long something hangs.
 const HANG: Duration = Duration::from_secs(120);
@@ -26,9 +26,11 @@ const UNTOUCHED: u8 = 0xa5;
 type Law = (&'static str, fn(&mut Seat<'_>));
 
 /// The laws in order; the last one ends the transport.
-const LAWS: [Law; 9] = [
+const LAWS: [Law; 11] = [
     ("a put lands exactly, and before its notice", a_put_lands_exactly),
     ("a notice alone needs no bytes, and keeps its 32 bits", a_notice_alone_keeps_its_bits),
+    ("segments are gathered in their order, under one notice", segments_are_gathered),
+    ("more segments than the limit are the caller's error, and do no harm", too_many_segments_are_refused),
     ("every rank's notices arrive, each once", every_notice_arrives_once),
     ("many puts are taken, each sent once", many_puts_are_taken),
     ("a source may be reused when it is sent", a_sent_source_may_be_reused),
@@ -158,21 +160,25 @@ impl Seat<'_> {
         }
     }
 
-    /// Hands a put over, however often it is refused.
+    /// Hands over a put of one segment.
     fn put(&mut self, peer: Rank, from: &Region, bytes: Bytes, to: RemoteKey, notice: Notice) -> Posted {
-        let token = self.until("a free token", |seat| seat.free.pop());
         let Bytes { offset, len, to_offset } = bytes;
-        let put = Put {
-            peer,
-            from,
-            offset,
-            len,
-            to,
-            to_offset,
-            notice,
-            report: if token % 2 == 1 { Report::Landed } else { Report::Sent },
-            token,
-        };
+        self.put_segments(peer, from, &[Segment { offset, len }], to, to_offset, notice)
+    }
+
+    /// Hands a put over, however often it is refused.
+    fn put_segments(
+        &mut self,
+        peer: Rank,
+        from: &Region,
+        segments: &[Segment],
+        to: RemoteKey,
+        to_offset: u64,
+        notice: Notice,
+    ) -> Posted {
+        let token = self.until("a free token", |seat| seat.free.pop());
+        let report = if token % 2 == 1 { Report::Landed } else { Report::Sent };
+        let put = Put { peer, from, segments, to, to_offset, notice, report, token };
         let posted = self.until("a put to be taken", |seat| match seat.transport.put(&put) {
             Ok(Posted::Busy) => None,
             Ok(posted) => Some(posted),
@@ -181,7 +187,7 @@ impl Seat<'_> {
         if posted == Posted::Done {
             self.free.push(token);
         } else {
-            let inject = self.transport.limits().inject;
+            let (len, inject) = (put.len(), self.transport.limits().inject);
             assert!(len > inject, "{}: {len} bytes are pending, where {inject} are done at once", self.law);
         }
         posted
@@ -293,6 +299,80 @@ fn a_notice_alone_keeps_its_bits(seat: &mut Seat<'_>) {
         seat.barrier();
     }
     assert!(read(&full.memory).iter().all(|&b| b == UNTOUCHED), "a notice wrote bytes");
+}
+
+/// Segments of uneven lengths, in falling order, each overlapping those beside it; every third is empty.
+fn uneven(count: usize, scale: usize) -> Vec<Segment> {
+    let segment = |i| Segment {
+        offset: (count - i) * scale / 2 + i,
+        len: if i % 3 == 1 { 0 } else { scale * (i + 1) + i },
+    };
+    (0..count).map(segment).collect()
+}
+
+fn segments_are_gathered(seat: &mut Seat<'_>) {
+    const SCALES: [usize; 4] = [1, 61, 4099, 20_011];
+    let most = seat.transport.limits().segments;
+    assert!(most >= 1, "a put has a segment");
+    for (salt, scale) in SCALES.into_iter().enumerate() {
+        let room = (most + 1) * (scale + 1) * 2;
+        let stride = most * (most + 1) * (scale + 1);
+        // Many at once, so that a transport that refuses some for now is asked again.
+        let mut puts: Vec<_> = (0..4 * most).map(|i| uneven(1 + i % most, scale)).collect();
+        puts.push(Vec::new());
+        puts.push(vec![Segment { offset: 0, len: 0 }; most]);
+        let (source, from) = seat.window(room);
+        let (target, to) = seat.window(puts.len() * stride);
+        let keys = seat.share(&to);
+        let next = seat.next();
+        source.write(0, &content(seat.place.rank, salt, room));
+        for (i, segments) in puts.iter().enumerate() {
+            let to_offset = (i * stride) as u64;
+            seat.put_segments(next, &from, segments, keys[next as usize], to_offset, i as Notice);
+        }
+        let mut heard: Vec<_> = puts.iter().map(|_| seat.notice()).collect();
+        heard.sort_unstable();
+        assert_eq!(heard, (0..puts.len() as Notice).collect::<Vec<_>>());
+        let theirs = content(seat.previous(), salt, room);
+        let mut expected = vec![UNTOUCHED; target.len()];
+        for (segments, place) in puts.iter().zip(expected.chunks_exact_mut(stride)) {
+            let gathered: Vec<_> = segments.iter().map(|s| &theirs[s.offset..s.offset + s.len]).collect();
+            let gathered = gathered.concat();
+            place[..gathered.len()].copy_from_slice(&gathered);
+        }
+        assert!(read(&target) == expected, "segments of some {scale} bytes were not gathered exactly");
+        seat.sent();
+        seat.barrier();
+    }
+}
+
+fn too_many_segments_are_refused(seat: &mut Seat<'_>) {
+    const LEN: usize = 1000;
+    let (source, from) = seat.window(LEN);
+    let (target, to) = seat.window(LEN);
+    let next = seat.next();
+    let key = seat.share(&to)[next as usize];
+    source.write(0, &content(seat.place.rank, 5, LEN));
+    let segments = vec![Segment { offset: 0, len: 1 }; seat.transport.limits().segments + 1];
+    let report = Report::Sent;
+    let put = Put {
+        peer: next,
+        from: &from,
+        segments: &segments,
+        to: key,
+        to_offset: 0,
+        notice: 1,
+        report,
+        token: 0,
+    };
+    let refused = seat.until("a put to be refused for good", |seat| match seat.transport.put(&put) {
+        Ok(Posted::Busy) => None,
+        answer => Some(answer),
+    });
+    assert!(matches!(refused, Err(Error::Argument { .. })), "{} segments: {refused:?}", segments.len());
+    seat.put(next, &from, Bytes { offset: 0, len: LEN, to_offset: 0 }, key, 2);
+    assert_eq!(seat.notice(), 2);
+    assert!(read(&target) == content(seat.previous(), 5, LEN), "the next put did not land exactly");
 }
 
 fn every_notice_arrives_once(seat: &mut Seat<'_>) {
@@ -422,8 +502,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
     let put = Put {
         peer: seat.next(),
         from: &region,
-        offset: 0,
-        len: 8,
+        segments: &[Segment { offset: 0, len: 8 }],
         to: region.remote,
         to_offset: 0,
         notice: 0,

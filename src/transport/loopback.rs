@@ -15,7 +15,7 @@ use super::{Event, Limits, Posted, Put, Region, RemoteKey, Report, Transport};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
-const LIMITS: Limits = Limits { inject: 64, max_put: usize::MAX, in_flight: 256 };
+const LIMITS: Limits = Limits { inject: 64, max_put: usize::MAX, segments: 8, in_flight: 256 };
 
 /// A mailbox that holds this many parcels takes no more.
 const MAILBOX: usize = 4096;
@@ -145,16 +145,20 @@ impl Transport for Loopback {
             let what = format!("rank {} of {}", put.peer, self.place.size);
             return Err(Error::argument("put", what, "name a rank that there is"));
         };
+        if put.segments.len() > LIMITS.segments {
+            let what = format!("{} segments", put.segments.len());
+            return Err(Error::argument("put", what, format!("put at most {} at once", LIMITS.segments)));
+        }
         let mut parcels = lock(&target.parcels);
         if parcels.len() >= MAILBOX {
             return Ok(Posted::Busy);
         }
-        let mut bytes = vec![0; put.len];
-        put.from.memory.read(put.offset, &mut bytes);
+        let bytes = gathered(put);
+        let len = bytes.len();
         parcels.push(Parcel { to: put.to, offset: put.to_offset, bytes, notice: put.notice });
         drop(parcels);
         ring(target.bell.as_fd());
-        if put.len <= LIMITS.inject || put.report == Report::Never {
+        if len <= LIMITS.inject || put.report == Report::Never {
             return Ok(Posted::Done);
         }
         self.sent.push(Event::Sent(put.token));
@@ -194,6 +198,17 @@ impl Transport for Loopback {
         self.open = false;
         lock(&self.mailbox().regions).memory.clear();
     }
+}
+
+fn gathered(put: &Put<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; put.len()];
+    let mut rest = bytes.as_mut_slice();
+    for segment in put.segments {
+        let (part, behind) = rest.split_at_mut(segment.len);
+        put.from.memory.read(segment.offset, part);
+        rest = behind;
+    }
+    bytes
 }
 
 fn ring(bell: BorrowedFd<'_>) {

@@ -98,6 +98,39 @@ impl Memory {
         unsafe { std::ptr::copy(other.0.start.as_ptr().add(from), self.0.start.as_ptr().add(to), len) }
     }
 
+    /// Lets `act` change `len` bytes from `at` on. Panics where the range is exceeded, as slices do.
+    pub fn change<R>(&self, at: usize, len: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.check(at, len);
+        // SAFETY: - the range is checked, and alive (self holds it)
+        //         - nobody else touches it meanwhile: the engine changes a block that no put reads or
+        //           writes any more, on the one thread that drives it
+        act(unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr().add(at), len) })
+    }
+
+    /// Lets `act` change `len` bytes from `at` on, given as many from `from` of another memory. Panics where
+    /// a range is exceeded or the two overlap.
+    pub fn combine<R>(
+        &self,
+        at: usize,
+        other: &Memory,
+        from: usize,
+        len: usize,
+        act: impl FnOnce(&mut [u8], &[u8]) -> R,
+    ) -> R {
+        other.check(from, len);
+        self.change(at, len, |mine| {
+            let theirs = other.0.start.as_ptr().wrapping_add(from);
+            let mine_end = mine.as_ptr().addr() + len;
+            assert!(
+                mine_end <= theirs.addr() || theirs.addr() + len <= mine.as_ptr().addr(),
+                "bytes combined with themselves"
+            );
+            // SAFETY: - the range is checked, alive (other holds it), and apart from `mine`
+            //         - nobody writes it meanwhile: a staging slot is its source's again when told
+            act(mine, unsafe { std::slice::from_raw_parts(theirs, len) })
+        })
+    }
+
     fn check(&self, offset: usize, len: usize) {
         assert!(
             offset.checked_add(len).is_some_and(|end| end <= self.0.len),

@@ -54,17 +54,25 @@ pub struct Region {
     pub(in crate::transport) registration: Arc<dyn Send + Sync>,
 }
 
-/// One put: `len` bytes from `offset` of `from` to `to_offset` of the peer's region `to`.
+/// A run of bytes in a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it begins, in bytes.
+    pub offset: usize,
+    /// How many bytes.
+    pub len: usize,
+}
+
+/// One put: the segments of `from`, gathered in their order into one run at `to_offset` of the peer's region `to`.
 #[derive(Clone, Copy)]
 pub struct Put<'a> {
     /// Whose memory is written.
     pub peer: Rank,
     /// The source region; it must stay registered until the put is sent.
     pub from: &'a Region,
-    /// Where in the source, in bytes; `offset + len` must not exceed the region.
-    pub offset: usize,
-    /// How many bytes; 0 makes a put that is a notice only (it needs a valid key all the same).
-    pub len: usize,
+    /// What of the source, at most [`Limits::segments`]; each must lie in the region, and they may overlap.
+    /// No bytes at all make a put that is a notice only (it needs a valid key all the same).
+    pub segments: &'a [Segment],
     /// The target region.
     pub to: RemoteKey,
     /// Where in the target, in bytes.
@@ -75,6 +83,18 @@ pub struct Put<'a> {
     pub report: Report,
     /// What [`Event::Sent`] will say; at most [`Limits::in_flight`] tokens, `0..in_flight`, may be out at once.
     pub token: Token,
+}
+
+impl Put<'_> {
+    /// The bytes of all segments together; [`usize::MAX`] where they are more than that.
+    pub fn len(&self) -> usize {
+        self.segments.iter().fold(0, |sum, segment| sum.saturating_add(segment.len))
+    }
+
+    /// Whether it is a notice only.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// When a sender wants to hear of a put. A transport that cannot tell may report sooner, or all the same.
@@ -116,6 +136,8 @@ pub struct Limits {
     pub inject: usize,
     /// The most bytes in one put.
     pub max_put: usize,
+    /// The most segments in one put, at least 1; those without bytes count too.
+    pub segments: usize,
     /// The most puts whose [`Event::Sent`] is outstanding.
     pub in_flight: usize,
 }
@@ -136,7 +158,9 @@ pub trait Transport: Send {
     /// Fails with the size, the limit that was hit and its cure.
     fn register(&mut self, memory: Memory) -> Result<Region>;
 
-    /// Hands over a put. An error is for good: the transport is of no use after it.
+    /// Hands over a put. An error is for good: the transport is of no use after it. But for
+    /// [`Error::Argument`](crate::error::Error::Argument): the caller has asked for what is not allowed, as
+    /// more than [`Limits::segments`], and nothing has happened.
     fn put(&mut self, put: &Put<'_>) -> Result<Posted>;
 
     /// Makes progress and appends what has happened since the last call to `events`, without waiting.

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use circulant::boot;
+use circulant::comm::channels::{slot_bytes, wide};
 use circulant::comm::meeting::WIRE;
 use circulant::comm::settings::Settings;
-use circulant::comm::{neighbours, slot_bytes};
-use circulant::engine::slots::{SLOT, SLOTS};
+use circulant::engine::slots::{NARROW, SLOTS, WIDE};
 use circulant::rank::Place;
 use circulant::transport::fabric::{self, Request};
 use rustix::process::{Resource, getrlimit};
@@ -135,15 +135,15 @@ fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request) -> io::Resu
 
 fn memory(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nregistered memory of a rank, beside its windows")?;
-    writeln!(out, "  {:>6}  {:>10}  {:>9}", "ranks", "neighbours", "memory")?;
+    writeln!(out, "  {:>6}  {:>4}  {:>9}", "ranks", "wide", "memory")?;
     for p in [2, 16, 256, 4096] {
-        let neighbours = neighbours(Place { rank: 0, size: p }).len();
-        writeln!(out, "  {p:>6}  {neighbours:>10}  {:>9}", size(slot_bytes(p) as u64))?;
+        let wide = wide(Place { rank: 0, size: p }).len();
+        writeln!(out, "  {p:>6}  {wide:>4}  {:>9}", size(slot_bytes(p) as u64))?;
     }
     writeln!(
         out,
-        "  = 2 x neighbours x {SLOTS} slots x {}, for messages of any number and size",
-        size(SLOT as u64)
+        "  = 2 x {SLOTS} slots of {WIDE} B for each of the wide channels and of {NARROW} B for each other rank,\n  \
+         for messages of any number and size"
     )
 }
 

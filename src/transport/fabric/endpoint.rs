@@ -17,6 +17,7 @@ use super::quirks::{End, Quirk, Waits};
 use super::wait::Waiter;
 use crate::error::{Error, Result};
 use crate::rank::Rank;
+use crate::transport::Segment;
 
 /// The most entries that are read from the queue at once.
 pub(super) const BATCH: usize = 32;
@@ -36,9 +37,16 @@ pub(super) struct Endpoint {
 // SAFETY: - libfabric's objects belong to no thread; they are used under the domain's gate only
 unsafe impl Send for Endpoint {}
 
+/// The most segments that a put gathers, whatever the provider would take: there is a row of so many on the stack.
+pub(super) const SEGMENTS: usize = 8;
+
 /// A put as `fi_writemsg` takes it.
-pub(super) struct Write {
+pub(super) struct Write<'a> {
+    /// The first byte of the source region.
     pub source: *mut u8,
+    /// Of the source, at most [`SEGMENTS`].
+    pub segments: &'a [Segment],
+    /// Of all segments together.
     pub len: usize,
     pub descriptor: usize,
     pub peer: sys::fi_addr_t,
@@ -169,17 +177,25 @@ impl Endpoint {
     /// Hands a put over; 0 or an error code. The peer is one that [`insert`](Endpoint::insert) gave.
     ///
     /// # Safety
-    /// `source..+len` must be registered with `descriptor`, and stay so while the put is under way;
+    /// The segments must be registered with `descriptor`, and stay so while the put is under way;
     /// `context` must be a cell that outlives this endpoint.
     #[inline]
-    pub unsafe fn write(&self, _entered: &Entered<'_>, write: &Write) -> isize {
-        let source = sys::iovec { iov_base: write.source.cast(), iov_len: write.len };
+    pub unsafe fn write(&self, _entered: &Entered<'_>, write: &Write<'_>) -> isize {
+        // A put without bytes has one segment of none, as providers may refuse to have none at all.
+        let nothing = sys::iovec { iov_base: write.source.cast(), iov_len: 0 };
+        let mut sources = [nothing; SEGMENTS];
+        let mut count = 0;
+        for segment in write.segments.iter().filter(|segment| segment.len > 0) {
+            let start = write.source.wrapping_add(segment.offset).cast();
+            sources[count] = sys::iovec { iov_base: start, iov_len: segment.len };
+            count += 1;
+        }
+        let mut descriptors = [write.descriptor as *mut c_void; SEGMENTS];
         let target = sys::fi_rma_iov { addr: write.target, len: write.len, key: write.key };
-        let mut descriptor = write.descriptor as *mut c_void;
         let message = sys::fi_msg_rma {
-            msg_iov: &source,
-            desc: &mut descriptor,
-            iov_count: 1,
+            msg_iov: sources.as_ptr(),
+            desc: descriptors.as_mut_ptr(),
+            iov_count: count.max(1),
             addr: write.peer,
             rma_iov: &target,
             rma_iov_count: 1,

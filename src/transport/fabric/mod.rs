@@ -27,9 +27,9 @@ use circulant_libfabric_sys as sys;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Limits, Posted, Put, Region, Report, Transport};
+use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Transport};
 use domain::Domain;
-use endpoint::{BATCH, Batch, Endpoint, Write};
+use endpoint::{BATCH, Batch, Endpoint, SEGMENTS, Write};
 use flight::Flight;
 use wait::Waiter;
 
@@ -63,6 +63,7 @@ impl Fabric {
         let limits = Limits {
             inject: info.transmit().inject_size,
             max_put: info.endpoint().max_msg_size.min(isize::MAX as usize),
+            segments: if choice.quirk.gathers { info.transmit().iov_limit.clamp(1, SEGMENTS) } else { 1 },
             in_flight: info.transmit().size.clamp(1, IN_FLIGHT),
         };
         Ok(Fabric {
@@ -104,25 +105,31 @@ impl Fabric {
 
     /// The put's error, where it breaks the contract.
     fn misuse(&self, put: &Put<'_>) -> Error {
-        let Limits { max_put, in_flight, .. } = self.limits;
+        let Limits { max_put, segments, in_flight, .. } = self.limits;
         let what = format!(
-            "{} bytes at {} of a region of {}, to rank {} of {} known, token {}",
-            put.len,
-            put.offset,
+            "{} bytes in {} segments, up to byte {} of a region of {}, to rank {} of {} known, token {}",
+            put.len(),
+            put.segments.len(),
+            put.segments.iter().map(|s| s.offset.saturating_add(s.len)).max().unwrap_or(0),
             put.from.memory.len(),
             put.peer,
             self.peers.len(),
             put.token
         );
-        let cure =
-            format!("stay in the region, put at most {max_put} bytes, use a free token below {in_flight}");
+        let cure = format!(
+            "stay in the region, put at most {max_put} bytes in {segments} segments, \
+             use a free token below {in_flight}"
+        );
         Error::argument("put", what, cure)
     }
 
-    /// Whether the put's bytes lie in its region and are not too many.
-    fn fits(&self, put: &Put<'_>) -> bool {
-        let end = put.offset.checked_add(put.len);
-        end.is_some_and(|end| end <= put.from.memory.len()) && put.len <= self.limits.max_put
+    /// Whether the put's segments lie in its region, and neither they nor its bytes are too many.
+    fn fits(&self, put: &Put<'_>, len: usize) -> bool {
+        let room = put.from.memory.len();
+        let lies = |s: &Segment| s.offset.checked_add(s.len).is_some_and(|end| end <= room);
+        put.segments.len() <= self.limits.segments
+            && put.segments.iter().all(lies)
+            && len <= self.limits.max_put
     }
 
     fn put_failed(&self, code: isize, peer: Rank) -> Error {
@@ -202,9 +209,10 @@ impl Transport for Fabric {
     #[inline]
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         let endpoint = self.opened("put")?;
-        let inject = put.len <= self.limits.inject;
+        let len = put.len();
+        let inject = len <= self.limits.inject;
         let silent = inject || (put.report == Report::Never && self.may_be_silent);
-        let (Some(&peer), true) = (self.peers.get(put.peer as usize), self.fits(put)) else {
+        let (Some(&peer), true) = (self.peers.get(put.peer as usize), self.fits(put, len)) else {
             return Err(self.misuse(put));
         };
         let context =
@@ -213,8 +221,9 @@ impl Transport for Fabric {
             return Err(self.misuse(put));
         };
         let write = Write {
-            source: put.from.memory.address().as_ptr().wrapping_add(put.offset),
-            len: put.len,
+            source: put.from.memory.address().as_ptr(),
+            segments: put.segments,
+            len,
             descriptor: put.from.descriptor,
             peer,
             target: put.to.base.wrapping_add(put.to_offset),
@@ -228,7 +237,7 @@ impl Transport for Fabric {
                 Report::Sent | Report::Never => sys::FI_COMPLETION,
             },
         };
-        // SAFETY: - `fits` has checked the bytes; `register` gave the region and its descriptor
+        // SAFETY: - `fits` has checked the segments; `register` gave the region and its descriptor
         //         - `flight` keeps the registration until the put is sent, and its cells are closed after the endpoint
         let code = unsafe { endpoint.write(&self.domain.enter(), &write) };
         match code as i32 {
@@ -330,18 +339,8 @@ mod tests {
         pair
     }
 
-    fn put<'a>(from: &'a Region, len: usize, token: u32) -> Put<'a> {
-        Put {
-            peer: 1,
-            from,
-            offset: 0,
-            len,
-            to: from.remote,
-            to_offset: 0,
-            notice: 0,
-            report: Report::Sent,
-            token,
-        }
+    fn put<'a>(from: &'a Region, segments: &'a [Segment], token: u32) -> Put<'a> {
+        Put { peer: 1, from, segments, to: from.remote, to_offset: 0, notice: 0, report: Report::Sent, token }
     }
 
     #[test]
@@ -349,7 +348,7 @@ mod tests {
         let [mut zero, mut one] = pair();
         let from = zero.register(Memory::zeroed(8 << 20).unwrap()).unwrap();
         let to = one.register(Memory::zeroed(8 << 20).unwrap()).unwrap();
-        let whole = Put { to: to.remote, ..put(&from, 8 << 20, 0) };
+        let whole = Put { to: to.remote, ..put(&from, &[Segment { offset: 0, len: 8 << 20 }], 0) };
         let mut events = Vec::new();
         // Connections are made while both poll; the sockets cannot hold all, as nobody polls later.
         while zero.put(&whole).unwrap() == Posted::Busy {
@@ -369,11 +368,22 @@ mod tests {
     fn what_breaks_the_contract_is_refused_with_its_numbers() {
         let [mut zero, _one] = pair();
         let from = zero.register(Memory::zeroed(4096).unwrap()).unwrap();
-        let limit = zero.limits().in_flight as u32;
-        let outside = Put { offset: 1, ..put(&from, 4096, 0) };
-        let nobody = Put { peer: 2, ..put(&from, 8, 0) };
-        for bad in [outside, nobody, put(&from, 4096, limit), Put { offset: usize::MAX, ..put(&from, 8, 0) }]
-        {
+        let Limits { in_flight, segments, .. } = zero.limits();
+        let good = Segment { offset: 0, len: 4096 };
+        let alone = [good];
+        let nobody = Put { peer: 2, ..put(&from, &alone, 0) };
+        let outside = [good, Segment { offset: 1, ..good }];
+        let beyond = [good, Segment { offset: usize::MAX, len: 8 }];
+        let endless = [good, Segment { offset: 0, len: usize::MAX }];
+        let many = vec![good; segments + 1];
+        for bad in [
+            nobody,
+            put(&from, &alone, in_flight as u32),
+            put(&from, &outside, 0),
+            put(&from, &beyond, 0),
+            put(&from, &endless, 0),
+            put(&from, &many, 0),
+        ] {
             let error = zero.put(&bad).unwrap_err();
             assert!(error.to_string().contains("of a region of 4096"), "{error}");
         }

@@ -54,34 +54,37 @@ pub(super) struct Quirk {
     pub reach: Reach,
     pub waits: Waits,
     pub end: End,
+    /// Whether it makes one put, with one notice, of the segments it is given.
+    pub gathers: bool,
 }
 
 /// All that are known. Every one is taken to progress by hand only, whatever it says: native tcp says
 /// "auto", and lands nothing until its target polls.
 #[rustfmt::skip]
 pub(super) const QUIRKS: [Quirk; 12] = [
-    // Orders no writes at all; a descriptor of its own is not known to work.
-    Quirk { words: &["opx"], names: &["opx"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed },
+    // Orders no writes at all; a descriptor of its own is not known to work. By its source, fi_writemsg writes each
+    // segment by itself with the same data and flags, so that each would bring a notice.
+    Quirk { words: &["opx"], names: &["opx"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed, gathers: false },
     // Drops the data of fi_inject_writedata, orders writes up to 4096 bytes, gives notices out of order, spins in sread;
     // psm2_ep_close frees the table of handlers and then polls, so whatever arrives meanwhile is jumped at.
-    Quirk { words: &["psm2"], names: &["psm2"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen },
+    Quirk { words: &["psm2"], names: &["psm2"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen, gathers: true },
     // As psm2, and ENOSYS at sread.
-    Quirk { words: &["psm3"], names: &["psm3"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen },
+    Quirk { words: &["psm3"], names: &["psm3"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen, gathers: true },
     // Cuts notices to 32 bits; a small device cannot hold rxm's queue for 256 peers (see ENVIRONMENT).
     // One close in some thirty crashes in rxm, while the peer closes too; what is deregistered is safe without it.
-    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Descriptor, end: End::LeftOpen },
+    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Descriptor, end: End::LeftOpen, gathers: true },
     // Without hardware here nobody has seen its descriptor work.
-    Quirk { words: &["efa"], names: &["efa"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed },
+    Quirk { words: &["efa"], names: &["efa"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed, gathers: true },
     // `net` until 1.x, `tcp` from 2.0 on; 1.17 gives tcp;ofi_rxm to who asks for `tcp`, so names are compared.
-    Quirk { words: &["net", "tcp"], names: &["net", "tcp"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed },
+    Quirk { words: &["net", "tcp"], names: &["net", "tcp"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed, gathers: true },
     // Half again the latency of native tcp.
-    Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed },
+    Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed, gathers: true },
     // Has no descriptor, and spins in sread.
-    Quirk { words: &["shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed },
-    Quirk { words: &["sm2"], names: &["sm2"], offer: Offer::Never("it has no RMA"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed },
-    Quirk { words: &["sockets"], names: &["sockets"], offer: Offer::Never("it spins at 2 ms a put, and is no longer kept"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed },
-    Quirk { words: &["rxd", "udp;ofi_rxd"], names: &["udp;ofi_rxd"], offer: Offer::Never("large puts never finish"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed },
-    Quirk { words: &["udp"], names: &["udp"], offer: Offer::Never("it has no RMA"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed },
+    Quirk { words: &["shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed, gathers: true },
+    Quirk { words: &["sm2"], names: &["sm2"], offer: Offer::Never("it has no RMA"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed, gathers: true },
+    Quirk { words: &["sockets"], names: &["sockets"], offer: Offer::Never("it spins at 2 ms a put, and is no longer kept"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },
+    Quirk { words: &["rxd", "udp;ofi_rxd"], names: &["udp;ofi_rxd"], offer: Offer::Never("large puts never finish"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },
+    Quirk { words: &["udp"], names: &["udp"], offer: Offer::Never("it has no RMA"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },
 ];
 
 /// Variables that must be in the environment before the first call, where the user has not set them.

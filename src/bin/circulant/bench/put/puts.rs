@@ -9,7 +9,9 @@ use circulant::error::Result;
 use circulant::rank::Rank;
 use circulant::transport::fabric::{Choice, Fabric};
 use circulant::transport::memory::Memory;
-use circulant::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Token, Transport};
+use circulant::transport::{
+    Event, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Ends;
@@ -98,8 +100,7 @@ impl Puts {
         let put = Put {
             peer: 1 - self.me,
             from: &self.region,
-            offset: 0,
-            len,
+            segments: &[Segment { offset: 0, len }],
             to: self.target,
             to_offset: 0,
             notice,

@@ -1,0 +1,151 @@
+//! Takes in what is folded, and what came packed: strictly in the order of rounds, whatever the order of
+//! arrival, so that a sum is the same bit for bit in every run.
+//!
+//! What has landed stays in its staging slot (or, if it came in a message, in a copy) until its turn.
+#![forbid(unsafe_code)]
+
+use super::leg::{Leg, Pieces, Rule};
+use super::staging::STAGES;
+use crate::plan::layout::Layout;
+use crate::plan::{Landing, Plan, Side};
+use crate::rank::Rank;
+
+/// The pieces of one source: which have landed, and how many have been taken.
+#[derive(Default)]
+pub struct Stock {
+    landed: u8,
+    taken: u32,
+    /// Taken, and not yet told to the source.
+    pub owed: u32,
+}
+
+impl Stock {
+    /// A piece has landed in a slot; false where one lies there already.
+    pub fn land(&mut self, slot: u8) -> bool {
+        let bit = 1 << slot;
+        let vacant = self.landed & bit == 0;
+        self.landed |= bit;
+        vacant
+    }
+
+    /// The slot of the next piece, if it is there.
+    pub fn next(&self) -> Option<usize> {
+        let slot = self.taken as usize % STAGES;
+        (self.landed & 1 << slot != 0).then_some(slot)
+    }
+
+    /// The next piece has been taken out of its slot.
+    pub fn take(&mut self) {
+        self.landed &= !(1 << (self.taken as usize % STAGES));
+        self.skip(1);
+    }
+
+    /// The next pieces came another way: their slots stay empty.
+    pub fn skip(&mut self, pieces: u32) {
+        self.taken += pieces;
+        self.owed += pieces;
+    }
+}
+
+/// The round whose arrival is taken in now.
+pub struct Current {
+    /// Which.
+    pub round: u32,
+    /// From whom, in the plan.
+    pub source: Rank,
+    /// What becomes of it.
+    pub landing: Landing,
+    /// What of it is still to come, where it belongs.
+    pub pieces: Pieces,
+}
+
+/// What is taken in, in which order.
+#[derive(Default)]
+pub struct Intake {
+    current: Option<Current>,
+    /// The first round that has not been looked at.
+    next: u32,
+    /// Arrivals that came whole in a message.
+    early: Vec<(u32, Vec<u8>)>,
+}
+
+impl Intake {
+    /// At the beginning of a plan.
+    pub fn new(plan: &dyn Plan, layout: &dyn Layout, rule: Rule) -> Self {
+        let mut intake = Intake::default();
+        intake.advance(plan, layout, rule);
+        intake
+    }
+
+    /// The round that is taken in now.
+    pub fn current(&mut self) -> Option<&mut Current> {
+        self.current.as_mut()
+    }
+
+    /// On to the next round that has something to take in.
+    pub fn advance(&mut self, plan: &dyn Plan, layout: &dyn Layout, rule: Rule) {
+        self.current = None;
+        while self.current.is_none() && self.next < plan.rounds() {
+            let round = plan.round(self.next);
+            if let Some(source) = round.arrival {
+                let pieces = Leg::new(plan, layout, self.next, Side::Arrival, rule).staged;
+                self.current = (pieces.left() > 0).then_some(Current {
+                    round: self.next,
+                    source: source.peer,
+                    landing: round.landing,
+                    pieces,
+                });
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Keeps the arrival of a round that came in a message; false where there is one already.
+    pub fn keep(&mut self, round: u32, bytes: Vec<u8>) -> bool {
+        let fresh = self.early.iter().all(|(other, _)| *other != round);
+        if fresh {
+            self.early.push((round, bytes));
+        }
+        fresh
+    }
+
+    /// The current round's arrival, if it came in a message.
+    pub fn early(&mut self) -> Option<Vec<u8>> {
+        let round = self.current.as_ref()?.round;
+        let found = self.early.iter().position(|(other, _)| *other == round)?;
+        Some(self.early.swap_remove(found).1)
+    }
+
+    /// Whether the current round's arrival came in a message.
+    pub fn has_early(&self) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|current| self.early.iter().any(|(round, _)| *round == current.round))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_taken_in_the_order_of_their_slots() {
+        let mut stock = Stock::default();
+        assert!(stock.land(1) && stock.land(2) && !stock.land(2));
+        assert_eq!(stock.next(), None);
+        assert!(stock.land(0));
+        for slot in 0..3 {
+            assert_eq!(stock.next(), Some(slot));
+            stock.take();
+        }
+        assert_eq!((stock.next(), stock.owed), (None, 3));
+    }
+
+    #[test]
+    fn a_piece_that_came_another_way_leaves_its_slot_empty() {
+        let mut stock = Stock::default();
+        assert!(stock.land(1));
+        stock.skip(1);
+        assert_eq!(stock.next(), Some(1));
+    }
+}
