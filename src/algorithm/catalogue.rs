@@ -88,8 +88,8 @@ const TRAEFF_BACKWARDS: &str = "Träff, doi:10.1145/3735139, Section 1: the broa
 const TRAEFF_ALL: &str = "Träff, doi:10.1145/3735139, Algorithm 7";
 const TRAEFF_ALL_BACKWARDS: &str = "Träff, doi:10.1145/3735139: Algorithm 7 read backwards";
 const TRAEFF_ONE_BLOCK: &str = "Träff, arXiv 2410.14234";
-const CHAN_TREE: &str = "Chan et al., doi:10.1002/cpe.1206, Section 4, split at the skips";
-const CHAN_RING: &str = "Chan et al., doi:10.1002/cpe.1206, Section 5: bucket";
+const CHAN_TREE: &str = "Chan et al., doi:10.1002/cpe.1206: minimum spanning tree, split at the skips";
+const CHAN_RING: &str = "Chan et al., doi:10.1002/cpe.1206: bucket";
 const NAIVE: &str = "the naive algorithm";
 const THAKUR: &str = "Thakur, Rabenseifner and Gropp, doi:10.1177/1094342005051521";
 const KUMAR: &str = "Kumar et al., Basic Communication Operations: all-to-all broadcast on a 2-D torus";
@@ -507,10 +507,17 @@ mod tests {
         sizes.into_par_iter()
     }
 
+    /// The entries to be proved for `p` ranks: in large graphs one collective of those that share plans.
+    fn to_prove(p: u32) -> impl Iterator<Item = &'static Entry> {
+        let first_of_family =
+            |entry: &Entry| FAMILIES.iter().any(|(collectives, _)| collectives[0] == entry.collective);
+        CATALOGUE.iter().filter(move |entry| entry.fits(p) && (p <= 24 || first_of_family(entry)))
+    }
+
     #[test]
     fn every_plan_of_the_catalogue_passes_the_lockstep_check() {
         sizes().for_each(|p| {
-            for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)) {
+            for entry in to_prove(p) {
                 for (root, blocks) in entry.samples(p) {
                     if let Err(breach) = entry.check(p, root, blocks) {
                         let (collective, name) = (entry.collective.name(), entry.name);

@@ -2,7 +2,7 @@
 //! two together allreduce; and allreduce of whole vectors by recursive doubling.
 //!
 //! In round `k` ranks that differ in bit `k` alone exchange all that they have. Thakur, Rabenseifner and
-//! Gropp, doi:10.1177/1094342005051521, Sections 4 and 5. The first needs a power of two of ranks; the
+//! Gropp, doi:10.1177/1094342005051521. The first needs a power of two of ranks; the
 //! last takes any number.
 
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round};

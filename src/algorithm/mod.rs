@@ -146,12 +146,12 @@ impl Entry {
     pub fn samples(&self, p: u32) -> Vec<(Rank, u32)> {
         let mut roots = if self.collective.has_root() { vec![0, p / 2, p - 1] } else { vec![0] };
         roots.dedup();
-        // Around a whole phase of q rounds, and of more than one; large graphs get one of them.
+        // Around a whole phase of q rounds, and of more than one; large graphs get few blocks.
         let q = p.next_power_of_two().trailing_zeros();
         let blocks = match (self.pipelined, p) {
             (false, _) => vec![1],
             (true, 0..=32) => vec![1, 2, q + 1, 2 * q + 3],
-            (true, _) => vec![1 + p % (q + 2)],
+            (true, _) => vec![1 + p % 3],
         };
         roots.iter().flat_map(|&root| blocks.iter().map(move |&blocks| (root, blocks))).collect()
     }

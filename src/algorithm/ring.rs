@@ -2,7 +2,7 @@
 //! got last; backwards reduce-scatter, and the two together allreduce.
 //!
 //! The least volume and next neighbours only, but as many rounds as ranks. Chan, Heimlich, Purkayastha
-//! and van de Geijn, doi:10.1002/cpe.1206, Section 5.
+//! and van de Geijn, doi:10.1002/cpe.1206.
 
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round};
 use crate::rank::{Place, Rank};

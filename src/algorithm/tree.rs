@@ -3,7 +3,7 @@
 //!
 //! The ranks, counted from the root, are a range that is split at the largest skip, then both halves at
 //! the next one, down to single ranks; the head of a range that is longer than the skip puts to the head
-//! of its upper half. Chan, Heimlich, Purkayastha and van de Geijn, doi:10.1002/cpe.1206, Section 4.
+//! of its upper half. Chan, Heimlich, Purkayastha and van de Geijn, doi:10.1002/cpe.1206.
 //!
 //! The decision: ranges are split at the skips instead of in the middle, so that every edge is one of
 //! the circulant graph, and a rank's heads are its digits: its round follows from its baseblock.

@@ -3,10 +3,11 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use circulant::algorithm::{self, CATALOGUE, Entry};
+use circulant::algorithm::{self, Entry, torus};
+use circulant::collective::{Collective, Numbering};
 use circulant::error::Error;
 use circulant::plan::{Plan, table};
-use circulant::rank::{Place, Rank};
+use circulant::rank::Rank;
 
 use crate::Outcome;
 use crate::output::print;
@@ -14,16 +15,21 @@ use crate::output::print;
 /// Print who puts which block to whom in which round, and prove it.
 ///
 /// A column is a rank, a pair of lines a round: what the rank puts, and what arrives. A number is a
-/// block, * a notice without data, . nothing; + marks an arrival that is folded into what the rank
-/// has. Rounds are not barriers: a put waits for the arrival that it forwards, and for no other.
+/// block, 3-7 a run of blocks (6-1: which goes on with block 0), {12} so many blocks, * a notice
+/// without data, . nothing; + marks an arrival that is folded into what the rank has. Where each
+/// rank has a part, 3.1 is block 1 of rank 3's; in an all-to-all, 3:1 is what rank 3 has for rank 1.
+/// Where ranks put over different distances, >5 says to whom and <5 from whom. Rounds are not
+/// barriers: a put waits for the arrivals that it forwards, and for no others.
 ///
 /// All ranks' plans are then carried out in lockstep: each rank ends with what the collective
-/// promises, expects exactly what is put to it, and waits for exactly what it forwards. A breach is
-/// printed with rank and round; the program then ends with 1.
+/// promises, expects exactly what is put to it, waits for all that it forwards, and folds nothing
+/// twice. A breach is printed with rank and round; the program then ends with 1.
 ///
 /// Examples:
 ///   circulant plan broadcast -p 17 -n 6
-///   circulant plan allreduce -p 5 -n 3 --root 2
+///   circulant plan reduce -p 5 -n 3 --root 2
+///   circulant plan allgather -p 12 --algorithm torus
+///   circulant plan allreduce --list
 ///   circulant plan --list
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
@@ -36,11 +42,11 @@ pub struct Arguments {
     #[arg(short = 'p', long, value_name = "P", required_unless_present = "list", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     processes: Option<u32>,
 
-    /// The number of blocks
+    /// The number of blocks, where the algorithm takes one
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_BLOCKS))]
     blocks: u32,
 
-    /// The rank that sends, or that gets the result
+    /// The rank that sends, or that gets the result, where the collective has one
     #[arg(long, value_name = "R", default_value_t = 0)]
     root: Rank,
 
@@ -48,14 +54,18 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     algorithm: Option<String>,
 
-    /// Print the catalogue of all algorithms, and no plan
+    /// Print the catalogue of all algorithms, or of the collective's, and no plan
     #[arg(long)]
     list: bool,
 }
 
-/// A table beyond is of no use to people, and its proof takes p² n / 8 bytes.
+/// A table beyond is of no use to people.
 const MOST_RANKS: i64 = 4096;
 const MOST_BLOCKS: i64 = 1 << 19;
+/// Twice this is what a table has of cells.
+const MOST_ROUNDS: u64 = 1 << 20;
+/// A proof takes about 100 bytes for each.
+const MOST_HELD: u64 = 1 << 21;
 
 /// How many characters a line has at most, unless one rank alone needs more.
 const WIDTH: usize = 110;
@@ -63,71 +73,124 @@ const WIDTH: usize = 110;
 impl Arguments {
     /// Prints what was asked for.
     pub fn run(self) -> Outcome {
-        match (&self.collective, self.processes) {
+        let collective = self.collective.as_deref().map(collective).transpose()?;
+        match (collective, self.processes) {
             (Some(collective), Some(p)) if !self.list => self.print_plan(collective, p)?,
-            _ => print(list)?,
+            (collective, _) => print(|out| list(out, collective))?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn print_plan(&self, collective: &str, p: u32) -> Result<(), Box<dyn std::error::Error>> {
+    fn print_plan(&self, collective: Collective, p: u32) -> Result<(), Box<dyn std::error::Error>> {
         let entry = self.entry(collective)?;
-        self.check_numbers(p)?;
-        let plans: Vec<_> =
-            (0..p).map(|rank| entry.plan(Place { rank, size: p }, self.root, self.blocks)).collect();
+        self.check_numbers(entry, p)?;
+        let plans = entry.plans(p, self.root, self.blocks, None);
         print(|out| {
             head(out, entry, &*plans[0], self.root)?;
-            writeln!(out, "\n{}", table::render(&plans, WIDTH))
+            writeln!(out, "\n{}", table::render(&plans, collective.numbering(), WIDTH))
         })?;
         entry.check(p, self.root, self.blocks)?;
-        print(|out| writeln!(out, "{}", proved(p)))?;
+        print(|out| writeln!(out, "{}", proved(entry, p)))?;
         Ok(())
     }
 
-    fn entry(&self, collective: &str) -> Result<&'static Entry, Error> {
-        let known = |names: Vec<&str>| format!("there are: {}", names.join(", "));
-        let first = algorithm::of(collective).next().ok_or_else(|| {
-            let mut names: Vec<_> = CATALOGUE.iter().map(|entry| entry.collective).collect();
-            names.dedup();
-            Error::argument(CALL, format!("no collective `{collective}`"), known(names))
-        })?;
-        let Some(name) = &self.algorithm else { return Ok(first) };
-        algorithm::of(collective).find(|entry| entry.name == name).ok_or_else(|| {
-            let names = algorithm::of(collective).map(|entry| entry.name).collect();
-            Error::argument(CALL, format!("no algorithm `{name}` for {collective}"), known(names))
+    fn entry(&self, collective: Collective) -> Result<&'static Entry, Error> {
+        let names = || algorithm::of(collective).map(|entry| entry.name).collect::<Vec<_>>();
+        let entry = match &self.algorithm {
+            None => algorithm::of(collective).next(),
+            Some(name) => algorithm::named(collective, name),
+        };
+        entry.ok_or_else(|| {
+            let name = self.algorithm.as_deref().unwrap_or_default();
+            let what = format!("no algorithm `{name}` for {}", collective.name());
+            Error::argument(CALL, what, format!("there are: {}", names().join(", ")))
         })
     }
 
-    fn check_numbers(&self, p: u32) -> Result<(), Error> {
-        if self.root >= p {
-            let cure = format!("give --root a number from 0 to {}", p - 1);
-            return Err(Error::argument(CALL, format!("root {} of {p} ranks", self.root), cure));
+    fn check_numbers(&self, entry: &Entry, p: u32) -> Result<(), Error> {
+        let (collective, name) = (entry.collective.name(), entry.name);
+        let bad = |what: String, cure: String| Err(Error::argument(CALL, what, cure));
+        if !entry.fits(p) {
+            let others =
+                algorithm::of(entry.collective).filter(|entry| entry.fits(p)).map(|entry| entry.name);
+            let cure = format!("of {p} ranks there are: {}", others.collect::<Vec<_>>().join(", "));
+            return bad(
+                format!("{collective} by {name} is no algorithm for {p} ranks ({})", entry.restriction),
+                cure,
+            );
         }
-        let all = u64::from(p) * u64::from(self.blocks);
-        if all > MOST_BLOCKS as u64 {
-            let what = format!("{p} ranks with {} blocks each are too many to print", self.blocks);
-            return Err(Error::argument(
-                CALL,
-                what,
-                format!("give -p and -n with p n at most {MOST_BLOCKS}"),
-            ));
+        if self.root >= p {
+            return bad(
+                format!("root {} of {p} ranks", self.root),
+                format!("give --root a number from 0 to {}", p - 1),
+            );
+        }
+        if self.root != 0 && !entry.collective.has_root() {
+            return bad(format!("{collective} has no root"), "leave --root out".to_owned());
+        }
+        if self.blocks != 1 && !entry.pipelined {
+            let pipelined = algorithm::of(entry.collective).find(|entry| entry.pipelined);
+            let cure =
+                pipelined.map(|entry| format!(", or take --algorithm {}", entry.name)).unwrap_or_default();
+            return bad(
+                format!("{collective} by {name} takes no number of blocks"),
+                format!("leave -n out{cure}"),
+            );
+        }
+        self.check_size(entry, p)
+    }
+
+    fn check_size(&self, entry: &Entry, p: u32) -> Result<(), Error> {
+        let parts = match entry.collective.numbering() {
+            Numbering::Whole => 1,
+            Numbering::Parts => u64::from(p),
+            // What is stored and forwarded stands at several ranks.
+            Numbering::Pairs => 8 * u64::from(p),
+        };
+        let held = u64::from(p) * parts * u64::from(self.blocks);
+        let too_many = |what, cure| Err(Error::argument(CALL, what, cure));
+        if held > MOST_HELD {
+            let what = format!("{held} blocks of {p} ranks together are too many to prove");
+            return too_many(what, format!("take fewer ranks or blocks: {MOST_HELD} in all"));
+        }
+        let rounds = u64::from(p) * u64::from(entry.plans(p, self.root, self.blocks, None)[0].rounds());
+        if rounds > MOST_ROUNDS {
+            let what = format!("{rounds} rounds of {p} ranks together are too many to print");
+            return too_many(what, format!("take fewer ranks or blocks: {MOST_ROUNDS} in all"));
         }
         Ok(())
     }
+}
+
+fn collective(name: &str) -> Result<Collective, Error> {
+    Collective::named(name).ok_or_else(|| {
+        let names: Vec<_> = Collective::ALL.into_iter().map(Collective::name).collect();
+        Error::argument(CALL, format!("no collective `{name}`"), format!("there are: {}", names.join(", ")))
+    })
 }
 
 const CALL: &str = "circulant plan";
 
 fn head(out: &mut dyn Write, entry: &Entry, plan: &dyn Plan, root: Rank) -> io::Result<()> {
     let p = plan.place().size;
-    write!(out, "{} by {}: {}", entry.collective, entry.name, counted(p, "rank"))?;
+    write!(out, "{} by {}: {}", entry.collective.name(), entry.name, counted(p, "rank"))?;
+    if entry.collective.has_root() {
+        write!(out, ", root {root}")?;
+    }
     match plan.blocks() {
         0 => writeln!(out)?,
-        blocks => writeln!(out, ", root {root}, {}", counted(blocks, "block"))?,
+        blocks => writeln!(out, ", {}", counted(blocks, "block"))?,
     }
     let q = p.next_power_of_two().trailing_zeros();
-    writeln!(out, "  rounds  {} = {}, where q = ⌈log₂ {p}⌉ = {q}", entry.rounds, plan.rounds())?;
-    writeln!(out, "  volume  {} put by the busiest rank, of a message m", entry.volume)?;
+    write!(out, "  rounds  {} = {}, where q = ⌈log₂ {p}⌉ = {q}", entry.rounds, plan.rounds())?;
+    if entry.rounds.contains("a + b") {
+        let (a, b) = torus::sides(p);
+        write!(out, ", and the torus has {a} x {b}")?;
+    }
+    writeln!(out, "\n  volume  {} put by the busiest rank, of a message m", entry.volume)?;
+    if !entry.restriction.is_empty() {
+        writeln!(out, "  for     {}", entry.restriction)?;
+    }
     writeln!(out, "  source  {}", entry.source)
 }
 
@@ -135,29 +198,41 @@ fn counted(count: u32, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-fn proved(p: u32) -> String {
+fn proved(entry: &Entry, p: u32) -> String {
     let ranks = if p == 1 { "the one rank".to_owned() } else { format!("all {p} ranks") };
+    let order =
+        if entry.ordered && entry.collective.reduces() { ", folds keep the ranks' order" } else { "" };
     format!(
-        "proved in lockstep of {ranks}: what is put is expected, what is forwarded has arrived, the end is right"
+        "proved in lockstep of {ranks}: what is put is expected, what is forwarded has arrived{order}, the end is right"
     )
 }
 
-fn list(out: &mut dyn Write) -> io::Result<()> {
-    let head = ["collective", "algorithm", "rounds", "volume", "source"];
-    let rows = CATALOGUE.iter().map(|e| [e.collective, e.name, e.rounds, e.volume, e.source]);
+fn list(out: &mut dyn Write, only: Option<Collective>) -> io::Result<()> {
+    let head = ["collective", "algorithm", "rounds", "volume", "for", "source"];
+    let all = Collective::ALL.into_iter().filter(|one| only.is_none_or(|only| only == *one));
+    let rows = all
+        .flat_map(algorithm::of)
+        .map(|e| [e.collective.name(), e.name, e.rounds, e.volume, e.restriction, e.source]);
     let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 5] = std::array::from_fn(width);
+    let widths: [usize; 6] = std::array::from_fn(width);
     for row in &rows {
-        let cells: String = (0..4).map(|i| format!("{:<1$}  ", row[i], widths[i])).collect();
-        writeln!(out, "{cells}{}", row[4])?;
+        let cells: String = (0..5).map(|i| format!("{:<1$}  ", row[i], widths[i])).collect();
+        writeln!(out, "{cells}{}", row[5])?;
     }
-    writeln!(out, "\nn blocks, q = ⌈log₂ p⌉, a message m; volume: what the busiest rank puts")
+    writeln!(
+        out,
+        "\np ranks, n blocks, q = ⌈log₂ p⌉, a torus of a x b, a message m (a vector, all parts, or all that a rank has\n\
+         for others); volume: what the busiest rank puts; for: what it is fit for, if not for everything. The first\n\
+         of a collective is its default where nothing speaks against it."
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use circulant::algorithm::CATALOGUE;
+    use circulant::collective::Collective::{Allgather, Allreduce, Barrier, Broadcast, Reduce, Scatter};
 
     fn arguments(algorithm: Option<&str>, blocks: u32, root: Rank) -> Arguments {
         Arguments {
@@ -174,32 +249,57 @@ mod tests {
         result.err().map(|error| error.to_string()).unwrap_or_default()
     }
 
+    fn checked(collective: Collective, p: u32, arguments: &Arguments) -> String {
+        said(arguments.entry(collective).and_then(|entry| arguments.check_numbers(entry, p)))
+    }
+
     #[test]
     fn unknown_names_are_answered_with_those_there_are() {
-        let error = said(arguments(None, 1, 0).entry("brodcast"));
+        let error = said(collective("brodcast"));
         assert!(error.contains("no collective `brodcast`; there are: broadcast, reduce"), "{error}");
-        let error = said(arguments(Some("ring"), 1, 0).entry("reduce"));
+        let error = said(arguments(Some("ring"), 1, 0).entry(Reduce));
         assert!(error.contains("no algorithm `ring` for reduce; there are: circulant"), "{error}");
     }
 
     #[test]
     fn a_root_that_is_no_rank_is_refused() {
-        assert!(said(arguments(None, 1, 5).check_numbers(5)).contains("from 0 to 4"));
-        assert_eq!(said(arguments(None, 1, 4).check_numbers(5)), "");
+        assert!(checked(Broadcast, 5, &arguments(None, 1, 5)).contains("from 0 to 4"));
+        assert_eq!(checked(Broadcast, 5, &arguments(None, 1, 4)), "");
+        assert!(checked(Allreduce, 5, &arguments(None, 1, 4)).contains("leave --root out"));
+    }
+
+    #[test]
+    fn a_number_of_ranks_that_does_not_fit_is_answered_with_what_does() {
+        let error = checked(Allgather, 12, &arguments(Some("hypercube"), 1, 0));
+        assert!(error.contains("p is a power of two") && error.contains("there are: circulant"), "{error}");
+        assert_eq!(checked(Allgather, 16, &arguments(Some("hypercube"), 1, 0)), "");
+    }
+
+    #[test]
+    fn blocks_for_whole_parts_are_refused_with_the_algorithm_that_takes_them() {
+        let error = checked(Allgather, 12, &arguments(None, 4, 0));
+        assert!(error.contains("leave -n out, or take --algorithm circulant-n"), "{error}");
+        assert!(checked(Scatter, 12, &arguments(None, 4, 0)).ends_with("leave -n out"));
     }
 
     #[test]
     fn a_plan_beyond_all_use_is_refused() {
-        assert!(said(arguments(None, 1 << 19, 0).check_numbers(2)).contains("too many to print"));
+        assert!(checked(Broadcast, 8, &arguments(None, 1 << 19, 0)).contains("too many to prove"));
+        assert!(checked(Broadcast, 4, &arguments(None, 1 << 19, 0)).contains("too many to print"));
+        assert!(checked(Allgather, 2000, &arguments(None, 1, 0)).contains("too many to prove"));
+        assert!(checked(Allgather, 1200, &arguments(Some("ring"), 1, 0)).contains("too many to print"));
     }
 
     #[test]
     fn the_catalogue_has_a_line_an_algorithm() {
-        let mut text = Vec::new();
-        list(&mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let listed = |only| {
+            let mut text = Vec::new();
+            list(&mut text, only).unwrap();
+            String::from_utf8(text).unwrap()
+        };
         for entry in CATALOGUE {
-            assert!(text.contains(entry.source), "{text}");
+            assert!(listed(None).contains(entry.source));
         }
+        assert!(listed(Some(Barrier)).contains("Hensgen") && !listed(Some(Barrier)).contains("ring"));
     }
 }
