@@ -1,6 +1,6 @@
 //! `circulant bench`: microbenchmarks in the manner of the OSU suite.
 
-mod broadcast;
+mod collective;
 mod put;
 mod rows;
 mod sizes;
@@ -8,6 +8,7 @@ mod sizes;
 use std::process::ExitCode;
 
 use circulant::boot::launcher::Job;
+use circulant::collective::Collective;
 use circulant::comm::settings::Settings;
 use circulant::error::Result;
 use clap::Subcommand;
@@ -19,24 +20,101 @@ use crate::Outcome;
 /// With -n the program starts its own ranks on this machine; without, it is a rank of whatever launcher
 /// started it: `mpiexec -n 8 circulant bench broadcast`, or `circulant run`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  circulant bench allreduce -n 8                        by the algorithms that the library chooses
+  circulant bench allreduce -n 8 --algorithm all        every algorithm beside the others
+  circulant bench allgatherv -n 8 --kind all --check    equal and unequal parts, verified
+  circulant bench put -n 2 --baseline                   what a put costs, beside raw TCP
+  mpiexec -n 16 circulant bench reduce --format csv     under MPICH or Intel MPI's launcher")]
 pub struct Arguments {
     #[command(subcommand)]
     what: What,
 }
 
-#[derive(Debug, Subcommand)]
-enum What {
-    Broadcast(broadcast::Arguments),
-    Put(put::Arguments),
+/// A line here, under the name that it has in [`Collective`], is a collective that can be measured; its doc
+/// comment says what a size means.
+macro_rules! collectives {
+    ($($(#[doc = $help:literal])+ $name:ident),+ $(,)?) => {
+        #[derive(Debug, Subcommand)]
+        #[command(rename_all = "snake_case")]
+        enum What {
+            $(
+                $(#[doc = $help])+
+                #[command(after_help = collective::after_help(Collective::$name))]
+                $name(collective::Arguments),
+            )+
+            Put(put::Arguments),
+        }
+
+        impl Arguments {
+            pub fn run(self) -> Outcome {
+                match self.what {
+                    $(What::$name(arguments) => arguments.run(Collective::$name),)+
+                    What::Put(arguments) => arguments.run(),
+                }
+            }
+        }
+    };
 }
 
-impl Arguments {
-    pub fn run(self) -> Outcome {
-        match self.what {
-            What::Broadcast(arguments) => arguments.run(),
-            What::Put(arguments) => arguments.run(),
-        }
-    }
+collectives! {
+    /// Measure broadcast: the root's vector to all ranks
+    ///
+    /// A size is the vector's.
+    Broadcast,
+
+    /// Measure reduce: all ranks' vectors added up, at the root
+    ///
+    /// A size is one vector's.
+    Reduce,
+
+    /// Measure allreduce: all ranks' vectors added up, at all ranks
+    ///
+    /// A size is one vector's.
+    Allreduce,
+
+    /// Measure allgather: all ranks' parts, of one size, to all ranks
+    ///
+    /// A size is that of all parts together; each is a p-th of it, and at least one element.
+    Allgather,
+
+    /// Measure allgatherv: all ranks' parts, of sizes of their own (--kind), to all ranks
+    ///
+    /// A size is that of all parts together.
+    Allgatherv,
+
+    /// Measure reduce_scatter: all ranks' vectors added up, to each rank a part of a size of its own (--kind)
+    ///
+    /// A size is one whole vector's.
+    ReduceScatter,
+
+    /// Measure reduce_scatter_block: all ranks' vectors added up, to each rank a part of one size
+    ///
+    /// A size is one whole vector's; a part is a p-th of it, and at least one element.
+    ReduceScatterBlock,
+
+    /// Measure scatter: the root's parts, one to each rank
+    ///
+    /// A size is that of all parts together, as the root has them; each is a p-th of it, and at least one
+    /// element.
+    Scatter,
+
+    /// Measure gather: all ranks' parts, of one size, to the root
+    ///
+    /// A size is that of all parts together, as the root gets them; each is a p-th of it, and at least one
+    /// element.
+    Gather,
+
+    /// Measure alltoall: from every rank a part for every rank
+    ///
+    /// A size is that of all parts which one rank sends, the one to itself included; each is a p-th of it,
+    /// and at least one element.
+    Alltoall,
+
+    /// Measure barrier: all ranks wait for all
+    ///
+    /// It has no sizes: there is one measurement, of 0 bytes.
+    Barrier,
 }
 
 /// Where the ranks come from and what carries their puts: options of every benchmark.

@@ -1,0 +1,131 @@
+//! Whether calls do what they should: with new data in every iteration, into memory that is all wrong before.
+//!
+//! It never trusts one rank: a complaint of any is an error on all.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use circulant::collective::Collective;
+use circulant::comm::{Call, Communicator};
+use circulant::error::{Error, Result};
+use circulant::fold::{Max, Min};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::caller::Caller;
+use super::subject::Subject;
+
+/// How often.
+const ITERATIONS: u32 = 3;
+
+/// Fails on every rank where any rank has got something else than what is right.
+pub fn check(comm: &Communicator, subject: &Subject, caller: &mut Caller) -> Result<()> {
+    let mut complaint = None;
+    for iteration in 0..ITERATIONS {
+        let wrong = match subject.collective {
+            Collective::Barrier => left_early(comm, iteration)?,
+            _ => wrong_element(comm, subject, caller, iteration)?,
+        };
+        complaint = complaint.or(wrong);
+    }
+    first_complaint(comm, complaint)
+}
+
+fn wrong_element(
+    comm: &Communicator,
+    subject: &Subject,
+    caller: &mut Caller,
+    iteration: u32,
+) -> Result<Option<String>> {
+    caller.refill(subject, iteration)?;
+    comm.barrier()?;
+    caller.call(comm, subject)?;
+    let got = caller.output(subject)?;
+    let mut places = subject.output().zip(got).map(|(at, &got)| (at, got, subject.right(iteration, at)));
+    let wrong = places.find(|(_, got, right)| got != right);
+    Ok(wrong.map(|(at, got, right)| {
+        format!("element {at} of {} is {got:#010x} in place of {right:#010x}", subject.len())
+    }))
+}
+
+/// How much later than the others one rank comes.
+const LATE: Duration = Duration::from_millis(2);
+
+/// Nobody leaves a barrier before the last has come, by the clock that all ranks of a machine share.
+fn left_early(comm: &Communicator, iteration: u32) -> Result<Option<String>> {
+    if comm.rank() == iteration % comm.size() {
+        sleep(LATE);
+    }
+    let mut last = [nanoseconds()];
+    comm.barrier()?;
+    let left = nanoseconds();
+    comm.run(&mut last, Call::allreduce(Max))?;
+    let early = last[0] - left;
+    Ok((early > 0).then(|| format!("it left the barrier {early} ns before the last rank came")))
+}
+
+/// Since the machine began.
+fn nanoseconds() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// The most bytes of a complaint.
+const TEXT: usize = 128;
+
+/// The complaint of the first rank that has one, as an error on every rank.
+fn first_complaint(comm: &Communicator, own: Option<String>) -> Result<()> {
+    let mut first = [if own.is_some() { comm.rank() } else { comm.size() }];
+    comm.run(&mut first, Call::allreduce(Min))?;
+    let [rank] = first;
+    if rank == comm.size() {
+        return Ok(());
+    }
+    let mut text = [0u8; TEXT];
+    let own = own.unwrap_or_default();
+    own.bytes().zip(&mut text).for_each(|(from, to)| *to = from);
+    comm.run(&mut text, Call::broadcast(rank))?;
+    let what = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
+    let cure = "report this with the output of `circulant info`";
+    Err(Error::transport("check", format!("rank {rank}: {what}"), cure))
+}
+
+#[cfg(test)]
+mod tests {
+    use circulant::rank::Place;
+
+    use super::super::caller::{Memory, Tense};
+    use super::super::subject::Kind;
+    use super::*;
+
+    /// What ranks of one process say of a check, where rank `liar` calls with a caller of its own.
+    fn on_ranks(p: u32, run: impl Fn(&Communicator) -> Result<()> + Sync) -> Vec<String> {
+        std::thread::scope(|threads| {
+            let comms = Communicator::loopback(p, 7).unwrap();
+            let ranks: Vec<_> = comms.into_iter().map(|comm| threads.spawn(|| run(&{ comm }))).collect();
+            let said = |done: Result<()>| done.err().map(|error| error.to_string()).unwrap_or_default();
+            ranks.into_iter().map(|rank| said(rank.join().unwrap())).collect()
+        })
+    }
+
+    #[test]
+    fn one_ranks_complaint_is_an_error_on_all() {
+        let said = on_ranks(3, |comm| first_complaint(comm, (comm.rank() == 1).then(|| "it is so".into())));
+        assert!(said.iter().all(|said| said.contains("rank 1: it is so")), "{said:?}");
+        let said = on_ranks(3, |comm| first_complaint(comm, None));
+        assert_eq!(said, ["", "", ""]);
+    }
+
+    #[test]
+    fn a_wrong_element_is_found() {
+        // What is called gathers, where what is expected is a sum.
+        let said = on_ranks(3, |comm| {
+            let place = Place { rank: comm.rank(), size: comm.size() };
+            let of = |collective| Subject::new(collective, Kind::Regular, place, 0, 24);
+            let (sum, other) = (of(Collective::Allreduce), of(Collective::Allgather));
+            let memory = Memory::new(comm, Tense::Slice, &sum)?;
+            let mut caller = Caller::new(comm, Tense::Slice, memory, other.call())?;
+            check(comm, &sum, &mut caller)
+        });
+        assert!(said.iter().all(|said| said.contains("rank 0: element 0 of 6 is")), "{said:?}");
+    }
+}

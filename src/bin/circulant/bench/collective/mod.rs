@@ -1,0 +1,394 @@
+//! `circulant bench COLLECTIVE`: one loop for every collective, algorithm, kind and tense.
+//!
+//! It knows a collective only as a [`Subject`]: what goes in where, and what must come out.
+
+mod caller;
+mod check;
+mod report;
+mod subject;
+mod timing;
+
+use std::process::ExitCode;
+
+use circulant::algorithm::{self, Entry};
+use circulant::collective::Collective;
+use circulant::comm::{Call, Choice, Communicator};
+use circulant::error::{Error, Result};
+use circulant::rank::{Place, Rank};
+
+use super::World;
+use super::rows::{self, Format};
+use super::sizes::Sizes;
+use crate::Outcome;
+use caller::{Caller, Memory, Tense};
+use report::{Cell, Report, Row};
+use subject::{Kind, Subject};
+
+/// What errors in arguments begin with.
+const CALL: &str = "bench";
+
+/// What stands in place of an algorithm's name for all of them.
+const ALL: &str = "all";
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    world: World,
+
+    /// Sizes in bytes, from MIN to MAX (K, M, G for powers of 1024); one number: that size only
+    #[arg(short = 'm', long, value_name = "MIN:MAX", default_value = "4:4M")]
+    sizes: Sizes,
+
+    /// Each size is this many times the one before
+    #[arg(short = 'x', long, value_name = "FACTOR", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
+    factor: u32,
+
+    /// How a total is divided, for allgatherv and reduce_scatter [default: regular]
+    #[arg(long, value_enum)]
+    kind: Option<Kind>,
+
+    /// The algorithm by its name in `circulant plan --list`, or `all`: a column for each
+    /// [default: the library's choice]
+    #[arg(long, value_name = "NAME")]
+    algorithm: Option<String>,
+
+    /// The number of blocks, for algorithms that take several [default: from size, ranks and measured costs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    blocks: Option<u32>,
+
+    /// The rank that sends or receives, for broadcast, reduce, scatter and gather [default: 0]
+    #[arg(long, value_name = "RANK")]
+    root: Option<Rank>,
+
+    /// The form of the call, and with it the memory
+    #[arg(long, value_enum, default_value_t = Tense::Slice)]
+    tense: Tense,
+
+    /// Aim at this many seconds a measurement (5 to 10000 iterations)
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = super::duration)]
+    seconds: f64,
+
+    /// After the timed loop, verify every element on every rank, with new data in each of three iterations
+    #[arg(long)]
+    check: bool,
+
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Osu)]
+    format: Format,
+}
+
+/// What stands below the options in a collective's help.
+pub fn after_help(collective: Collective) -> String {
+    let name = collective.name();
+    let mut examples = vec![
+        ("-n 8", "eight ranks on this machine"),
+        ("-n 8 -m 1K:4M -x 2 --check", "every element verified"),
+        ("-n 8 --algorithm all -t 0.1", "all in one table"),
+        ("-n 8 --tense kept", "keeping the input, as MPI does"),
+    ];
+    if has_kinds(collective) {
+        examples.insert(2, ("-n 9 --kind all", "equal, unequal, all at one"));
+    }
+    if collective == Collective::Barrier {
+        examples.truncate(1);
+    }
+    let mut text = "Examples:\n".to_owned();
+    for (options, what) in examples {
+        let command = format!("circulant bench {name} {options}");
+        text += &format!("  {command:<58} {what}\n");
+    }
+    let command = format!("mpiexec -n 16 circulant bench {name} --format csv");
+    text += &format!("  {command:<58} any launcher with PMI-1\n\n");
+    text + &format!(
+        "Algorithms: {}\n\n\
+         Elements are i32, sums wrap around. An iteration is: barrier, start, call, stop; its time is the\n\
+         largest over the ranks, and a row gives least, median and largest over the iterations. The bytes of\n\
+         a row are those that are really moved, a whole number of elements (and of parts, where they are\n\
+         equal).",
+        names(collective)
+    )
+}
+
+fn names(collective: Collective) -> String {
+    algorithm::of(collective).map(|entry| entry.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether its parts may differ in size.
+fn has_kinds(collective: Collective) -> bool {
+    matches!(collective, Collective::Allgatherv | Collective::ReduceScatter)
+}
+
+impl Arguments {
+    pub fn run(self, collective: Collective) -> Outcome {
+        self.check_fit(collective)?;
+        if let Some(ranks) = self.world.ranks {
+            self.check_ranks(collective, ranks)?;
+        }
+        if let Some(code) = self.world.start()? {
+            return Ok(code);
+        }
+        let comm = Communicator::world_with(&self.world.settings()?)?;
+        self.check_ranks(collective, comm.size())?;
+        if self.check && collective == Collective::Barrier && comm.about().nodes > 1 {
+            let what = "--check of a barrier over several nodes, which have no clock in common";
+            return Err(Error::argument(CALL, what, "leave it out").into());
+        }
+        self.measure_all(&comm, collective)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Options that the collective, or another option, has no use for.
+    fn check_fit(&self, collective: Collective) -> Result<()> {
+        let name = collective.name();
+        let refused = |what: &str, why: String| {
+            Err(Error::argument(format!("{CALL} {name}"), format!("{what}: {why}"), "leave it out"))
+        };
+        if self.kind.is_some() && !has_kinds(collective) {
+            return refused(
+                "--kind",
+                "only allgatherv and reduce_scatter have parts of unequal sizes".into(),
+            );
+        }
+        if self.root.is_some() && !collective.has_root() {
+            return refused("--root", format!("no rank has a part of its own in {name}"));
+        }
+        if self.tense == Tense::Kept && self.algorithm.is_some() {
+            return refused("--algorithm", "a call that keeps its input takes the library's choice".into());
+        }
+        if self.tense == Tense::Kept && self.blocks.is_some() {
+            return refused("--blocks", "a call that keeps its input takes the library's choice".into());
+        }
+        if collective == Collective::Barrier && (self.tense != Tense::Slice || self.blocks.is_some()) {
+            return refused("--tense or --blocks", "a barrier moves no data".into());
+        }
+        match &self.algorithm {
+            Some(asked) if asked != ALL && algorithm::named(collective, asked).is_none() => {
+                let cure = format!("take one of: {}, or `{ALL}`", names(collective));
+                Err(Error::argument(format!("{CALL} {name}"), format!("no algorithm `{asked}`"), cure))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What does not fit so many ranks: said once, before they start, rather than by each.
+    fn check_ranks(&self, collective: Collective, p: u32) -> Result<()> {
+        let call = || format!("{CALL} {}", collective.name());
+        if self.root() >= p {
+            let cure = format!("take a root from 0 to {}", p.saturating_sub(1));
+            return Err(Error::argument(call(), format!("root {} of {p} ranks", self.root()), cure));
+        }
+        let entry = self.algorithm.as_ref().and_then(|name| algorithm::named(collective, name));
+        match entry.filter(|entry| !entry.fits(p)) {
+            Some(Entry { name, restriction, .. }) => {
+                let what = format!("`{name}` with {p} ranks, where it wants that {restriction}");
+                Err(Error::argument(call(), what, "take other ranks, or another algorithm"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn root(&self) -> Rank {
+        self.root.unwrap_or(0)
+    }
+
+    fn compares(&self) -> bool {
+        self.algorithm.as_deref() == Some(ALL)
+    }
+
+    /// Every kind, size and algorithm that was asked for; rank 0 reports.
+    fn measure_all(
+        &self,
+        comm: &Communicator,
+        collective: Collective,
+    ) -> std::result::Result<(), Box<dyn std::error::Error>> {
+        let algorithms = self.algorithms(collective, comm.size());
+        let kinds = self.kind.unwrap_or(Kind::Regular).each();
+        let columns = self.compares().then(|| algorithms.iter().flatten().map(String::as_str).collect());
+        let mut report = (comm.rank() == 0).then(|| Report::new(self.format, columns));
+        let subjects: Vec<_> = kinds.into_iter().map(|kind| self.subjects(comm, collective, kind)).collect();
+        if let Some(report) = &mut report {
+            let sizes: usize = subjects.iter().map(Vec::len).sum();
+            report.head(comm, collective, sizes * algorithms.len())?;
+        }
+        for subjects in &subjects {
+            self.measure_kind(comm, subjects, &algorithms, report.as_mut())?;
+        }
+        Ok(())
+    }
+
+    /// Names of algorithms; `None` is the library's choice.
+    fn algorithms(&self, collective: Collective, p: u32) -> Vec<Option<String>> {
+        if !self.compares() {
+            return vec![self.algorithm.clone()];
+        }
+        let fitting = algorithm::of(collective).filter(|entry| entry.fits(p));
+        fitting.map(|entry| Some(entry.name.to_owned())).collect()
+    }
+
+    /// One for each size; sizes that come to the same number of elements are one.
+    fn subjects(&self, comm: &Communicator, collective: Collective, kind: Kind) -> Vec<Subject> {
+        let place = Place { rank: comm.rank(), size: comm.size() };
+        let sizes = self.sizes.each(self.factor as usize).into_iter();
+        let subject = |bytes| Subject::new(collective, kind, place, self.root(), bytes);
+        let mut subjects: Vec<_> = sizes.map(subject).collect();
+        subjects.dedup_by_key(|subject| subject.bytes());
+        subjects
+    }
+
+    fn measure_kind(
+        &self,
+        comm: &Communicator,
+        subjects: &[Subject],
+        algorithms: &[Option<String>],
+        mut report: Option<&mut Report>,
+    ) -> std::result::Result<(), Box<dyn std::error::Error>> {
+        if let (Some(report), Some(first)) = (&mut report, subjects.first()) {
+            report.open(first)?;
+        }
+        for subject in subjects {
+            let mut cells = Vec::with_capacity(algorithms.len());
+            for algorithm in algorithms {
+                if let Some(report) = &report {
+                    report.progress(subject, algorithm.as_deref());
+                }
+                cells.push(self.cell(comm, subject, algorithm.as_deref())?);
+            }
+            if let Some(report) = &mut report {
+                report.row(subject, own_choice(comm, subject), cells)?;
+            }
+        }
+        match report {
+            Some(report) => Ok(report.close()?),
+            None => Ok(()),
+        }
+    }
+
+    /// One measurement. Where algorithms are compared, one that does not serve this call, about which all
+    /// ranks agree, is no error.
+    fn cell(&self, comm: &Communicator, subject: &Subject, algorithm: Option<&str>) -> Result<Cell> {
+        let memory = Memory::new(comm, self.tense, subject)?;
+        match self.measure(comm, subject, algorithm, memory) {
+            Err(Error::Argument { what, .. }) if self.compares() => Ok(Cell::Refused(what)),
+            other => other.map(Cell::Measured),
+        }
+    }
+
+    fn measure(
+        &self,
+        comm: &Communicator,
+        subject: &Subject,
+        algorithm: Option<&str>,
+        memory: Memory,
+    ) -> Result<Row> {
+        let call = subject.call().map(|call| self.arranged(call, algorithm));
+        let choice = match &call {
+            Some(call) => comm.choice(call, subject.len())?,
+            None => barriers_choice(),
+        };
+        let mut caller = Caller::new(comm, self.tense, memory, call)?;
+        let times = timing::iterate(comm, subject, &mut caller, self.seconds)?;
+        if self.check {
+            check::check(comm, subject, &mut caller)?;
+        }
+        let (min_us, median_us, max_us) = rows::summary(times);
+        let kind = if has_kinds(subject.collective) { subject.kind.name() } else { "-" };
+        Ok(Row {
+            library: "circulant",
+            collective: subject.collective.name(),
+            kind,
+            algorithm: choice.algorithm,
+            ranks: comm.size(),
+            nodes: comm.about().nodes,
+            bytes: subject.bytes(),
+            blocks: choice.blocks,
+            min_us,
+            median_us,
+            max_us,
+        })
+    }
+
+    /// The call with the algorithm and the blocks that were asked for.
+    fn arranged(&self, mut call: Call<i32>, algorithm: Option<&str>) -> Call<i32> {
+        if let Some(name) = algorithm {
+            call = call.algorithm(name);
+        }
+        if let Some(blocks) = self.blocks {
+            call = call.blocks(blocks);
+        }
+        call
+    }
+}
+
+/// The library's own.
+fn own_choice(comm: &Communicator, subject: &Subject) -> Option<&'static str> {
+    let choice = subject.call().map_or(Ok(barriers_choice()), |call| comm.choice(&call, subject.len()));
+    choice.ok().map(|choice| choice.algorithm)
+}
+
+fn barriers_choice() -> Choice {
+    let first = algorithm::of(Collective::Barrier).next();
+    Choice { algorithm: first.map_or("-", |entry| entry.name), blocks: 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        bench: Arguments,
+    }
+
+    fn said(collective: Collective, p: u32, options: &str) -> String {
+        let words = std::iter::once("bench").chain(options.split_whitespace());
+        let bench = Program::try_parse_from(words).unwrap().bench;
+        let done = bench.check_fit(collective).and_then(|()| bench.check_ranks(collective, p));
+        done.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn options_that_have_no_use_are_refused_in_a_sentence() {
+        use Collective::*;
+        assert!(said(Reduce, 4, "--kind regular").contains("only allgatherv and reduce_scatter"));
+        assert!(said(Allreduce, 4, "--root 0").contains("no rank has a part of its own in allreduce"));
+        assert!(said(Gather, 4, "--tense kept --blocks 2").contains("takes the library's choice"));
+        assert!(said(Barrier, 4, "--tense window").contains("a barrier moves no data"));
+        for fine in ["--kind all --algorithm ring", "--kind degenerate", "--tense kept", "--algorithm all"] {
+            assert_eq!(said(Allgatherv, 4, fine), "");
+        }
+    }
+
+    #[test]
+    fn an_unknown_algorithm_is_answered_with_those_there_are() {
+        let said = said(Collective::Scatter, 4, "--algorithm ring");
+        assert!(said.contains("no algorithm `ring`; take one of: mst, linear, or `all`"), "{said}");
+    }
+
+    #[test]
+    fn what_does_not_fit_the_ranks_is_named() {
+        assert!(said(Collective::Gather, 4, "--root 4").contains("root 4 of 4 ranks"));
+        let hypercube = "--algorithm hypercube";
+        assert!(said(Collective::Allgather, 6, hypercube).contains("p is a power of two"));
+        assert_eq!(said(Collective::Allgather, 8, hypercube), "");
+    }
+
+    #[test]
+    fn sizes_that_come_to_the_same_are_measured_once() {
+        let bench = Program::try_parse_from(["bench", "-m", "1:64"]).unwrap().bench;
+        let comm = &Communicator::loopback(1, 0).unwrap()[0];
+        let bytes = |collective| -> Vec<_> {
+            let subjects = bench.subjects(comm, collective, Kind::Regular);
+            subjects.iter().map(Subject::bytes).collect()
+        };
+        assert_eq!(bytes(Collective::Reduce), [4, 16, 64]);
+        assert_eq!(bytes(Collective::Barrier), [0]);
+    }
+
+    #[test]
+    fn options_are_well_formed() {
+        Program::command().debug_assert();
+    }
+}
