@@ -72,6 +72,8 @@ pub struct Problem {
     pub largest: u64,
     /// Whether `a ∘ b = b ∘ a`.
     pub commutes: bool,
+    /// Whether short messages reach every rank without a handshake, and not only the neighbours.
+    pub all_wide: bool,
 }
 
 impl Problem {
@@ -81,8 +83,8 @@ impl Problem {
 
     /// The algorithms that may serve it.
     pub fn candidates(&self) -> impl Iterator<Item = &'static Entry> {
-        let Problem { collective, p, commutes, .. } = *self;
-        let fits = self.bytes_of_leg(Span::Whole) <= SMALL;
+        let Problem { collective, p, commutes, all_wide, .. } = *self;
+        let fits = all_wide && self.bytes_of_leg(Span::Whole) <= SMALL;
         algorithm::of(collective)
             .filter(move |entry| entry.fits(p) && (commutes || entry.ordered) && (fits || !entry.exchanges))
     }
@@ -168,7 +170,8 @@ impl Problem {
     /// Whether all legs of an algorithm travel in slots; a vector in blocks does where it fits as a whole.
     pub fn is_small(&self, entry: &Entry) -> bool {
         let span = if entry.pipelined { Span::Whole } else { entry.span };
-        self.collective != Collective::Alltoallv && self.bytes_of_leg(span) <= SMALL
+        let reached = entry.near || self.all_wide;
+        reached && self.collective != Collective::Alltoallv && self.bytes_of_leg(span) <= SMALL
     }
 
     /// Bytes of a staged piece, a whole number of elements; 0 where nothing is staged.
@@ -216,7 +219,15 @@ mod tests {
     const FREE: u64 = u64::MAX;
 
     fn whole(bytes: u64, p: u32) -> Problem {
-        Problem { collective: Collective::Broadcast, p, unit: 1, bytes, largest: bytes, commutes: true }
+        Problem {
+            collective: Collective::Broadcast,
+            p,
+            unit: 1,
+            bytes,
+            largest: bytes,
+            commutes: true,
+            all_wide: true,
+        }
     }
 
     fn parts(p: u32, counts: &[u64]) -> Problem {

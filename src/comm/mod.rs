@@ -393,4 +393,6 @@ impl Drop for Lent<'_> {
 }
 
 #[cfg(test)]
+mod collective_tests;
+#[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 use super::*;
 use crate::transport::faulty::{Faults, Faulty};
 
-fn faulty(p: u32, seed: u64, faults: Faults) -> Vec<Communicator> {
+pub(super) fn faulty(p: u32, seed: u64, faults: Faults) -> Vec<Communicator> {
     let ends = Loopback::world(p, seed).unwrap();
     let worse = |(rank, end)| Box::new(Faulty::new(end, faults, seed ^ rank)) as Box<dyn Transport>;
     Communicator::of_transports((0..).zip(ends).map(worse).collect()).unwrap()
@@ -16,7 +16,7 @@ fn value(i: usize, r: Rank) -> u8 {
 }
 
 /// Polls requests in seeded order until all are done; the windows in rank order.
-fn finish(mut requests: Vec<Request<u8>>, seed: u64) -> Vec<Window<u8>> {
+pub(super) fn finish<T: Element>(mut requests: Vec<Request<T>>, seed: u64) -> Vec<Window<T>> {
     let mut order = fastrand::Rng::with_seed(seed);
     let mut done = vec![false; requests.len()];
     while done.contains(&false) {
@@ -26,17 +26,25 @@ fn finish(mut requests: Vec<Request<u8>>, seed: u64) -> Vec<Window<u8>> {
     requests.into_iter().map(|request| request.wait().unwrap()).collect()
 }
 
+type Broadcast = Call<u8>;
+
 fn broadcast_all(comms: &[Communicator], bytes: usize, how: Broadcast, seed: u64) {
     let window = |comm: &Communicator| {
         let mut window = comm.window::<u8>(bytes).unwrap();
         if comm.rank() == how.root {
             window.iter_mut().enumerate().for_each(|(i, byte)| *byte = value(i, how.root));
         }
-        comm.start_broadcast(window, how).unwrap()
+        comm.start(window, how.clone()).unwrap()
     };
     for (rank, window) in finish(comms.iter().map(window).collect(), seed).iter().enumerate() {
         let wrong = window.iter().enumerate().find(|&(i, &byte)| byte != value(i, how.root));
-        assert_eq!(wrong, None, "rank {rank} of {}, {bytes} bytes, {how:?}, seed {seed}", comms.len());
+        assert_eq!(
+            wrong,
+            None,
+            "rank {rank} of {}, {bytes} bytes, root {}, seed {seed}",
+            comms.len(),
+            how.root
+        );
     }
 }
 
@@ -47,7 +55,7 @@ fn every_root_reaches_every_rank_whatever_the_order_of_arrival() {
         for root in 0..p {
             for bytes in [0, 1, 1000, 8144, 8145, 100_000] {
                 for blocks in [1, 2, 5, 64] {
-                    broadcast_all(&comms, bytes, Broadcast::from(root).blocks(blocks), u64::from(root));
+                    broadcast_all(&comms, bytes, Call::broadcast(root).blocks(blocks), u64::from(root));
                 }
             }
         }
@@ -58,9 +66,9 @@ fn every_root_reaches_every_rank_whatever_the_order_of_arrival() {
 fn many_ranks_and_many_blocks_through_a_bad_network() {
     for (p, seed) in [(13, 1), (17, 2), (33, 3), (65, 4)] {
         let comms = faulty(p, seed, Faults { refuse: 60, delay: 100, lose: 0 });
-        broadcast_all(&comms, 200_000, Broadcast::from(p / 3).blocks(300), seed);
-        broadcast_all(&comms, 5, Broadcast::from(p - 1), seed);
-        broadcast_all(&comms, 50_000, Broadcast::from(0), seed);
+        broadcast_all(&comms, 200_000, Call::broadcast(p / 3).blocks(300), seed);
+        broadcast_all(&comms, 5, Call::broadcast(p - 1), seed);
+        broadcast_all(&comms, 50_000, Call::broadcast(0), seed);
     }
 }
 
@@ -70,7 +78,7 @@ fn started_calls_overlap_and_end_in_any_order() {
     let start = |comm: &Communicator, root: Rank| {
         let mut window = comm.window::<u8>(20_000 + root as usize).unwrap();
         window.fill(if comm.rank() == root { root as u8 + 1 } else { 0 });
-        comm.start_broadcast(window, Broadcast::from(root).blocks(9)).unwrap()
+        comm.start(window, Call::broadcast(root).blocks(9)).unwrap()
     };
     let mut requests: Vec<Vec<_>> =
         comms.iter().map(|comm| (0..5).map(|root| start(comm, root)).collect()).collect();
@@ -90,11 +98,11 @@ fn a_request_may_be_forgotten() {
     let comms = Communicator::loopback(3, 5).unwrap();
     for comm in &comms {
         let window = comm.window::<u32>(30_000).unwrap();
-        drop(comm.start_broadcast(window, 1).unwrap());
+        drop(comm.start(window, Call::broadcast(1)).unwrap());
         let window = comm.window::<u32>(30_000).unwrap();
-        std::mem::forget(comm.start_broadcast(window, 2).unwrap());
+        std::mem::forget(comm.start(window, Call::broadcast(2)).unwrap());
     }
-    broadcast_all(&comms, 100_000, Broadcast::from(0), 5);
+    broadcast_all(&comms, 100_000, Call::broadcast(0), 5);
 }
 
 #[test]
@@ -118,7 +126,7 @@ fn prepared_calls_are_started_many_times() {
     for bytes in [10, 60_000] {
         on_threads(Communicator::loopback(7, 9).unwrap(), |comm| {
             let window = comm.window::<u8>(bytes).unwrap();
-            let mut prepared = comm.prepare_broadcast(window, Broadcast::from(4).blocks(6)).unwrap();
+            let mut prepared = comm.prepare(window, Call::broadcast(4).blocks(6)).unwrap();
             for round in 0..50u8 {
                 if comm.rank() == 4 {
                     prepared.window().unwrap().fill(round);
@@ -136,7 +144,7 @@ fn prepared_calls_are_started_many_times() {
 fn a_start_that_was_dropped_is_waited_for_by_the_next() {
     on_threads(Communicator::loopback(4, 2).unwrap(), |comm| {
         let window = comm.window::<u8>(60_000).unwrap();
-        let mut prepared = comm.prepare_broadcast(window, Broadcast::from(1).blocks(9)).unwrap();
+        let mut prepared = comm.prepare(window, Call::broadcast(1).blocks(9)).unwrap();
         (0..20).for_each(|_| drop(prepared.start().unwrap()));
         prepared.run().unwrap();
     });
@@ -146,7 +154,7 @@ fn a_start_that_was_dropped_is_waited_for_by_the_next() {
 fn a_window_of_other_ranks_is_refused() {
     let comms = Communicator::loopback(2, 0).unwrap();
     let window = comms[0].window::<u8>(60_000).unwrap();
-    let error = comms[1].start_broadcast(window, 0).err().unwrap().to_string();
+    let error = comms[1].start(window, Call::broadcast(0)).err().unwrap().to_string();
     assert!(error.contains("a window of another communicator's ranks"), "{error}");
 }
 
@@ -169,7 +177,8 @@ fn calls_that_run_ahead_do_not_hold_up_an_older_one() {
         let started = std::sync::Barrier::new(2);
         on_threads(Communicator::loopback(4, 6).unwrap(), |comm| {
             let root = |call| if call == 0 { 0 } else { early };
-            let start = |call| comm.start_broadcast(comm.window::<u8>(8).unwrap(), root(call)).unwrap();
+            let start =
+                |call| comm.start(comm.window::<u8>(8).unwrap(), Call::broadcast(root(call))).unwrap();
             if comm.rank() == early {
                 let mut requests: Vec<_> = (0..AHEAD).map(start).collect();
                 for _ in 0..3000 {
@@ -188,7 +197,10 @@ fn calls_that_run_ahead_do_not_hold_up_an_older_one() {
     }
 }
 
-fn on_threads<R: Send>(comms: Vec<Communicator>, act: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
+pub(super) fn on_threads<R: Send>(
+    comms: Vec<Communicator>,
+    act: impl Fn(Communicator) -> R + Sync,
+) -> Vec<R> {
     std::thread::scope(|threads| {
         let started: Vec<_> = comms.into_iter().map(|comm| threads.spawn(|| act(comm))).collect();
         started.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -222,16 +234,16 @@ fn a_root_out_of_range_is_named_and_nothing_is_broken() {
 fn a_window_too_small_is_named() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];
     let mut window = comm.window::<u64>(10).unwrap();
-    let error = comm.broadcast_window(&mut window, Broadcast::from(0).elements(11)).unwrap_err().to_string();
-    assert!(error.contains("11 elements of a window of 10"), "{error}");
+    let error = comm.run_window(&mut window, Call::broadcast(0).elements(11)).unwrap_err().to_string();
+    assert!(error.contains("11 elements of a buffer of 10"), "{error}");
 }
 
 /// The first error when each of `p` ranks starts the call that `how` gives it.
-fn disagreement(p: u32, bytes: impl Fn(Rank) -> usize, how: impl Fn(Rank) -> Broadcast) -> String {
+fn disagreement(p: u32, bytes: impl Fn(Rank) -> usize, how: impl Fn(Rank) -> Call<u8>) -> String {
     let comms = Communicator::loopback(p, 3).unwrap();
     let start = |comm: &Communicator| {
         let window = comm.window::<u8>(bytes(comm.rank())).unwrap();
-        comm.start_broadcast(window, how(comm.rank()))
+        comm.start(window, how(comm.rank()))
     };
     let started: Result<Vec<_>> = comms.iter().map(start).collect();
     let mut requests = match started {
@@ -249,11 +261,11 @@ fn disagreement(p: u32, bytes: impl Fn(Rank) -> usize, how: impl Fn(Rank) -> Bro
 
 #[test]
 fn ranks_that_disagree_get_an_error_that_names_both_calls() {
-    let roots = disagreement(2, |_| 16, Broadcast::from);
+    let roots = disagreement(2, |_| 16, Call::broadcast);
     assert!(roots.contains("broadcast(root 0, 16 bytes in 1 block)"), "{roots}");
     assert!(roots.contains("broadcast(root 1, 16 bytes in 1 block)"), "{roots}");
-    let large = disagreement(5, |rank| 100_000 + usize::from(rank == 3), |_| Broadcast::from(0).blocks(4));
+    let large = disagreement(5, |rank| 100_000 + usize::from(rank == 3), |_| Call::broadcast(0).blocks(4));
     assert!(large.contains("100000 bytes") && large.contains("100001 bytes"), "{large}");
-    let small_and_large = disagreement(3, |rank| if rank == 0 { 10 } else { 90_000 }, |_| Broadcast::from(0));
+    let small_and_large = disagreement(3, |rank| if rank == 0 { 10 } else { 90_000 }, |_| Call::broadcast(0));
     assert!(small_and_large.contains("(root 0, 10 bytes") && small_and_large.contains("90000 bytes"));
 }

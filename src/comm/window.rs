@@ -105,7 +105,6 @@ fn aligned<T>(start: *mut T, len: usize) -> *mut T {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::comm::Communicator;
 
     #[test]
@@ -116,7 +115,7 @@ mod tests {
         // SAFETY: - bytes without padding, and every bit pattern is a value
         unsafe impl bytemuck::Zeroable for Wide {}
         // SAFETY: as above
-        unsafe impl Pod for Wide {}
+        unsafe impl bytemuck::Pod for Wide {}
         let comm = &Communicator::loopback(1, 0).unwrap()[0];
         let error = comm.window::<Wide>(1).err().unwrap().to_string();
         assert!(error.contains("aligned to 8192 bytes, where pages are to 4096"), "{error}");

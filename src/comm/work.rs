@@ -68,7 +68,7 @@ impl Communicator {
             },
         };
         let commutes = call.fold.as_ref().is_none_or(|fold| fold.commutes());
-        Problem { collective: call.collective, p, unit, bytes, largest, commutes }
+        Problem { collective: call.collective, p, unit, bytes, largest, commutes, all_wide: self.all_wide }
     }
 
     fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {
@@ -130,7 +130,7 @@ impl Communicator {
             pace: select::pace(put, &self.costs),
             piece,
             fold: call.fold.clone(),
-            small: problem.is_small(entry) && (entry.near || self.all_wide),
+            small: problem.is_small(entry),
             from: ends.from,
             to: ends.to,
         }

@@ -125,8 +125,8 @@ pub struct Header {
 /// Bytes of an encoded [`Header`].
 pub const HEADER: usize = 80;
 
-/// The type's number in a header without operator.
-const NO_FOLD: (u8, u8) = (u8::MAX, u8::MAX);
+/// In a header without operator: numbers of operators begin with 1.
+const NO_FOLD: (u8, u8) = (0, 0);
 
 impl Header {
     /// As it lies in a slot: little-endian, fixed places.

@@ -1,0 +1,431 @@
+//! Every collective by every algorithm over the loopback transport, all ranks in one thread, in seeded orders of
+//! arrival: every element against a serial result.
+
+use super::tests::{faulty, finish, on_threads};
+use super::*;
+use crate::algorithm;
+use crate::fold::{self, Operator, Sum};
+use crate::transport::faulty::Faults;
+
+/// Element `i` of what rank `rank` brings: sums of them stay small, and no two are alike nearby.
+fn value(rank: Rank, i: usize) -> u64 {
+    (rank as u64 + 1) * 1_000_003 + i as u64 * 7
+}
+
+/// The parts of a vector of `n` elements.
+fn counts(p: u32, n: usize, kind: usize) -> Vec<usize> {
+    let p = p as usize;
+    match kind {
+        0 => vec![n / p; p],
+        1 => (0..p).map(|rank| rank % 3 * n / p).collect(),
+        _ => (0..p).map(|rank| if rank == p / 2 { n } else { 0 }).collect(),
+    }
+}
+
+/// A call with `n` elements to speak of, its buffer's length, and what a rank has at a place before and
+/// must have after (`None`: whatever).
+struct Case {
+    call: Call<u64>,
+    len: usize,
+    before: Box<dyn Fn(Rank, usize) -> u64>,
+    after: Box<dyn Fn(Rank, usize) -> Option<u64>>,
+}
+
+fn starts(counts: &[usize]) -> Vec<usize> {
+    counts.iter().scan(0, |sum, &count| Some(std::mem::replace(sum, *sum + count))).collect()
+}
+
+/// The part that a place belongs to.
+fn owner(counts: &[usize], i: usize) -> Rank {
+    let starts = starts(counts);
+    (0..counts.len()).find(|&j| (starts[j]..starts[j] + counts[j]).contains(&i)).unwrap() as Rank
+}
+
+fn case(collective: Collective, p: u32, root: Rank, n: usize, kind: usize) -> Case {
+    let counts = counts(p, n, kind);
+    let len: usize = counts.iter().sum();
+    let sum = move |i: usize| (0..p).map(|rank| value(rank, i)).sum::<u64>();
+    let with =
+        |call,
+         len,
+         before: Box<dyn Fn(Rank, usize) -> u64>,
+         after: Box<dyn Fn(Rank, usize) -> Option<u64>>| Case { call, len, before, after };
+    let mine = counts.clone();
+    match collective {
+        Collective::Broadcast => {
+            with(Call::broadcast(root), n, Box::new(value), Box::new(move |_, i| Some(value(root, i))))
+        }
+        Collective::Reduce => {
+            let after = move |rank, i| (rank == root).then(|| sum(i));
+            with(Call::reduce(root, Sum), n, Box::new(value), Box::new(after))
+        }
+        Collective::Allreduce => {
+            with(Call::allreduce(Sum), n, Box::new(value), Box::new(move |_, i| Some(sum(i))))
+        }
+        Collective::Allgather | Collective::Allgatherv => {
+            let call = if collective == Collective::Allgather {
+                Call::allgather()
+            } else {
+                Call::allgatherv(&counts)
+            };
+            let before = move |rank, i| if owner(&mine, i) == rank { value(rank, i) } else { 0 };
+            with(call, len, Box::new(before), Box::new(move |_, i| Some(value(owner(&counts, i), i))))
+        }
+        Collective::ReduceScatter | Collective::ReduceScatterBlock => {
+            let call = match collective {
+                Collective::ReduceScatter => Call::reduce_scatter(&counts, Sum),
+                _ => Call::reduce_scatter_block(Sum),
+            };
+            let after = move |rank, i| (owner(&counts, i) == rank).then(|| sum(i));
+            with(call, len, Box::new(value), Box::new(after))
+        }
+        Collective::Scatter | Collective::Scatterv => {
+            let call = match collective {
+                Collective::Scatter => Call::scatter(root),
+                _ => Call::scatterv(&counts, root),
+            };
+            let after = move |rank, i| (owner(&counts, i) == rank).then(|| value(root, i));
+            with(call, len, Box::new(value), Box::new(after))
+        }
+        Collective::Gather | Collective::Gatherv => {
+            let call = if collective == Collective::Gather {
+                Call::gather(root)
+            } else {
+                Call::gatherv(&counts, root)
+            };
+            let after = move |rank, i| (rank == root).then(|| value(owner(&counts, i), i));
+            with(call, len, Box::new(value), Box::new(after))
+        }
+        Collective::Alltoall => {
+            let c = n / p as usize;
+            let after = move |rank: Rank, i: usize| {
+                let i = i.checked_sub(p as usize * c)?;
+                Some(value((i / c) as Rank, rank as usize * c + i % c))
+            };
+            with(Call::alltoall(), 2 * p as usize * c, Box::new(value), Box::new(after))
+        }
+        _ => unreachable!("{collective:?} is tested by itself"),
+    }
+}
+
+fn verify(comms: &[Communicator], case: &Case, seed: u64, what: &str) {
+    let start = |comm: &Communicator| {
+        let mut window = comm.window::<u64>(case.len).unwrap();
+        window.iter_mut().enumerate().for_each(|(i, one)| *one = (case.before)(comm.rank(), i));
+        comm.start(window, case.call.clone()).unwrap_or_else(|error| panic!("{what}: {error}"))
+    };
+    let windows = finish(comms.iter().map(start).collect(), seed);
+    for (rank, window) in (0..).zip(&windows) {
+        for (i, &found) in window.iter().enumerate() {
+            if let Some(right) = (case.after)(rank, i) {
+                assert_eq!(found, right, "{what}: element {i} of rank {rank} of {}", comms.len());
+            }
+        }
+    }
+}
+
+fn every_algorithm(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64) {
+    for collective in Collective::ALL {
+        if matches!(collective, Collective::Barrier | Collective::Alltoallv) {
+            continue;
+        }
+        let kinds = if collective.has_counts() { 3 } else { 1 };
+        for entry in
+            algorithm::of(collective).filter(|entry| entry.fits(p) && entry.name != "store-and-forward")
+        {
+            for (&n, kind) in sizes.iter().flat_map(|n| (0..kinds).map(move |kind| (n, kind))) {
+                if entry.exchanges && (n > 1000 || p > 48) {
+                    continue;
+                }
+                for blocks in if entry.pipelined { &[None, Some(1), Some(4), Some(9)][..] } else { &[None] } {
+                    let root = (n as u32 + blocks.unwrap_or(0)) % p;
+                    let mut case = case(collective, p, root, n, kind);
+                    case.call = case.call.algorithm(entry.name);
+                    if let Some(blocks) = blocks {
+                        case.call = case.call.blocks(*blocks);
+                    }
+                    let what = format!(
+                        "{} by {}, p = {p}, {n} elements, kind {kind}, root {root}, blocks {blocks:?}, seed {seed}",
+                        collective.name(),
+                        entry.name
+                    );
+                    verify(comms, &case, seed ^ n as u64, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_algorithm_of_every_collective_gives_the_serial_result() {
+    for (p, sizes) in [
+        (1, &[0, 7, 5000][..]),
+        (2, &[0, 6, 1024, 5000, 40_000]),
+        (3, &[0, 6, 900, 6000, 50_000]),
+        (4, &[8, 1000, 30_000]),
+        (5, &[10, 4000]),
+        (7, &[14, 7000]),
+        (8, &[8, 1024, 20_000]),
+    ] {
+        every_algorithm(p, &Communicator::loopback(p, u64::from(p)).unwrap(), sizes, 1);
+    }
+}
+
+#[test]
+fn many_ranks_and_a_bad_network_change_nothing() {
+    for p in [13, 16, 33] {
+        let comms = faulty(p, u64::from(p), Faults { refuse: 60, delay: 100, lose: 0 });
+        every_algorithm(p, &comms, &[p as usize, 100 * p as usize], u64::from(p));
+    }
+}
+
+#[test]
+fn where_not_all_have_wide_channels_far_peers_are_reached_too() {
+    let p = 49;
+    every_algorithm(p, &Communicator::loopback(p, 5).unwrap(), &[49 * 50], 3);
+}
+
+#[test]
+fn alltoallv_takes_counts_that_only_its_two_ranks_know() {
+    for p in [1, 2, 3, 5, 8] {
+        let count = |from: Rank, to: Rank| (from * 7 + to * 13) as usize % 5 * 300;
+        for name in algorithm::of(Collective::Alltoallv).filter(|entry| entry.fits(p)).map(|entry| entry.name)
+        {
+            on_threads(Communicator::loopback(p, 4).unwrap(), |comm| {
+                let me = comm.rank();
+                let sent: Vec<usize> = (0..p).map(|to| count(me, to)).collect();
+                let received: Vec<usize> = (0..p).map(|from| count(from, me)).collect();
+                let part = |from: Rank, to: Rank| vec![u64::from(from * 100 + to); count(from, to)];
+                let outgoing: Vec<u64> = (0..p).flat_map(|to| part(me, to)).collect();
+                let right: Vec<u64> = (0..p).flat_map(|from| part(from, me)).collect();
+                let mut both = [outgoing.clone(), vec![0; right.len()]].concat();
+                comm.run(&mut both, Call::alltoallv(&sent, &received).algorithm(name)).unwrap();
+                assert_eq!(both[outgoing.len()..], right);
+                let mut incoming = vec![0; right.len()];
+                comm.alltoallv(&outgoing, &sent, &mut incoming, &received).unwrap();
+                assert_eq!(incoming, right);
+            });
+        }
+    }
+}
+
+#[test]
+fn blocks_that_are_handed_on_reach_their_ranks() {
+    for p in [1, 2, 3, 7, 16] {
+        for c in [1, 3, 100, 3000] {
+            on_threads(Communicator::loopback(p, 8).unwrap(), |comm| {
+                let (me, all) = (comm.rank(), c * p as usize);
+                let outgoing: Vec<u64> = (0..all).map(|i| value(me, i)).collect();
+                let right = |i: usize| value((i / c) as Rank, me as usize * c + i % c);
+                let mut both = [outgoing.clone(), vec![0; all]].concat();
+                comm.run(&mut both, Call::alltoall().algorithm("store-and-forward")).unwrap();
+                assert!((0..all).all(|i| both[all + i] == right(i)));
+                let mut incoming = vec![0; all];
+                comm.alltoall(&outgoing, &mut incoming).unwrap();
+                assert!((0..all).all(|i| incoming[i] == right(i)));
+            });
+        }
+    }
+}
+
+#[test]
+fn the_forms_with_two_slices_keep_what_goes_in() {
+    for p in [1, 2, 3, 5, 8] {
+        // Beyond one segment of the workspace, too.
+        for n in [0, 40, 3000, 2_400_000 / p as usize] {
+            on_threads(Communicator::loopback(p, 21).unwrap(), |comm| {
+                let (me, size) = (comm.rank(), p as usize);
+                let counts = counts(p, n * size, 1);
+                let (total, starts) = (counts.iter().sum::<usize>(), starts(&counts));
+                let input: Vec<u64> = (0..total).map(|i| value(me, i)).collect();
+                let sum = |i: usize| (0..p).map(|rank| value(rank, i)).sum::<u64>();
+                let own = starts[me as usize]..starts[me as usize] + counts[me as usize];
+
+                let mut all = vec![0; total];
+                comm.allreduce(&input, &mut all, Sum).unwrap();
+                assert!((0..total).all(|i| all[i] == sum(i)));
+                let root = p / 2;
+                let mut result = vec![0; if me == root { total } else { 0 }];
+                comm.reduce(&input, &mut result, Sum, root).unwrap();
+                assert!((0..result.len()).all(|i| result[i] == sum(i)));
+                let mut part = vec![0; own.len()];
+                comm.reduce_scatter(&input, &mut part, &counts, Sum).unwrap();
+                assert!((0..part.len()).all(|i| part[i] == sum(own.start + i)));
+                let mut gathered = vec![0; total];
+                comm.allgatherv(&input[own.clone()], &mut gathered, &counts).unwrap();
+                let at_root = if me == root { &gathered[..] } else { &[] };
+                let mut scattered = vec![0; own.len()];
+                comm.scatterv(at_root, &mut scattered, &counts, root).unwrap();
+                assert_eq!(scattered, input[own.clone()]);
+                let mut collected = vec![0; result.len()];
+                comm.gatherv(&scattered, &mut collected, &counts, root).unwrap();
+                assert!(collected.is_empty() || collected == gathered);
+
+                let mut equal = vec![0; n];
+                let whole: Vec<u64> = (0..n * size).map(|i| value(me, i)).collect();
+                comm.reduce_scatter_block(&whole, &mut equal, Sum).unwrap();
+                assert!((0..n).all(|i| equal[i] == sum(me as usize * n + i)));
+                let mut gathered = vec![0; n * size];
+                comm.allgather(&equal, &mut gathered).unwrap();
+                assert!((0..n * size).all(|i| gathered[i] == sum(i)));
+                let mut back = vec![0; n];
+                comm.scatter(if me == root { &gathered } else { &[] }, &mut back, root).unwrap();
+                assert_eq!(back, equal);
+                let mut collected = vec![0; if me == root { n * size } else { 0 }];
+                comm.gather(&back, &mut collected, root).unwrap();
+                assert!(collected.is_empty() || collected == gathered);
+                assert!((0..total).all(|i| input[i] == value(me, i)));
+            });
+        }
+    }
+}
+
+/// Two by two matrices of small numbers, of which products depend on the order.
+type Matrix = [u32; 4];
+
+fn times(a: &Matrix, b: &Matrix) -> Matrix {
+    let at =
+        |i: usize, j: usize| a[2 * i].wrapping_mul(b[j]).wrapping_add(a[2 * i + 1].wrapping_mul(b[2 + j]));
+    [at(0, 0), at(0, 1), at(1, 0), at(1, 1)]
+}
+
+#[test]
+fn a_product_that_does_not_commute_keeps_the_order_of_ranks() {
+    let matrix = |rank: Rank, i: usize| [rank + 2, i as u32 + 1, 3, rank * 5 + 1];
+    let product = || fold::ordered(times);
+    assert!(!Operator::<Matrix>::commutes(&product()));
+    for p in [1, 2, 3, 4, 6, 7, 8, 13] {
+        let right = |i: usize| (1..p).fold(matrix(0, i), |all, rank| times(&all, &matrix(rank, i)));
+        for n in [1, 13, 3000] {
+            let whole = n * p as usize;
+            on_threads(Communicator::loopback(p, 17).unwrap(), |comm| {
+                let me = comm.rank();
+                let input: Vec<Matrix> = (0..whole).map(|i| matrix(me, i)).collect();
+                let mut all = input.clone();
+                comm.run(&mut all, Call::allreduce(product())).unwrap();
+                assert!((0..whole).all(|i| all[i] == right(i)), "allreduce, p = {p}, n = {n}");
+                for root in 0..p {
+                    let mut data = input.clone();
+                    comm.run(&mut data, Call::reduce(root, product())).unwrap();
+                    assert!(me != root || (0..whole).all(|i| data[i] == right(i)), "reduce, p = {p}");
+                }
+                let counts = counts(p, whole, 1);
+                let (total, start) = (counts.iter().sum::<usize>(), starts(&counts)[me as usize]);
+                let mut data = input[..total.min(whole)].to_vec();
+                data.resize_with(total, || matrix(me, 0));
+                data.iter_mut().enumerate().for_each(|(i, one)| *one = matrix(me, i));
+                comm.run(&mut data, Call::reduce_scatter(&counts, product())).unwrap();
+                assert!((start..start + counts[me as usize]).all(|i| data[i] == right(i)));
+                let mut own = vec![[0; 4]; n];
+                comm.reduce_scatter_block(&input, &mut own, product()).unwrap();
+                assert!((0..n).all(|i| own[i] == right(me as usize * n + i)));
+            });
+        }
+    }
+}
+
+#[test]
+fn sums_are_the_same_bit_for_bit_on_all_ranks_and_in_every_order_of_arrival() {
+    let noise = |rank: Rank, i: usize| fastrand::Rng::with_seed(u64::from(rank) << 32 | i as u64).f32() - 0.3;
+    for (p, n) in [(3, 10), (8, 1000), (8, 30_000), (13, 5000)] {
+        let run = |seed| {
+            let sums = on_threads(Communicator::loopback(p, seed).unwrap(), |comm| {
+                let mut data: Vec<f32> = (0..n).map(|i| noise(comm.rank(), i)).collect();
+                comm.run(&mut data, Call::allreduce(Sum)).unwrap();
+                data.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            });
+            assert!(sums.iter().all(|other| other == &sums[0]));
+            sums.into_iter().next().unwrap()
+        };
+        let first = run(1);
+        assert!((2..6).all(|seed| run(seed) == first));
+    }
+}
+
+#[test]
+fn communicators_split_by_colour_and_key() {
+    for p in [1, 2, 5, 8, 53] {
+        on_threads(Communicator::loopback(p, 2).unwrap(), |comm| {
+            let me = comm.rank();
+            // The keys turn the order round; every seventh rank stays out.
+            let colour = (me % 7 != 6).then_some(me % 3);
+            let part = comm.split(colour, -i64::from(me)).unwrap();
+            assert_eq!(part.is_some(), colour.is_some());
+            let twin = comm.duplicate().unwrap();
+            if let Some(part) = &part {
+                let mut members: Vec<Rank> =
+                    (0..p).filter(|rank| rank % 7 != 6 && rank % 3 == me % 3).collect();
+                members.reverse();
+                assert_eq!(members[part.rank() as usize], me);
+                let mut ranks = vec![0; members.len()];
+                ranks[part.rank() as usize] = me;
+                part.run(&mut ranks, Call::allgather()).unwrap();
+                assert_eq!(ranks, members);
+                for n in [3, 5000] {
+                    let mut sum = vec![u64::from(me); n];
+                    part.run(&mut sum, Call::allreduce(Sum)).unwrap();
+                    assert_eq!(sum, vec![members.iter().map(|&rank| u64::from(rank)).sum::<u64>(); n]);
+                }
+                part.barrier().unwrap();
+            }
+            let mut count = [1u32];
+            twin.run(&mut count, Call::allreduce(Sum)).unwrap();
+            assert_eq!(count, [p]);
+            twin.free().unwrap();
+            if let Some(part) = part {
+                let half = part.split(Some(part.rank() / 2), 0).unwrap().unwrap();
+                half.run(&mut [1u8], Call::broadcast(0)).unwrap();
+            }
+            comm.barrier().unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_operator_that_fails_or_panics_is_told_with_its_own_words() {
+    for panics in [false, true] {
+        let fail = move |a: &i32, b: &i32| match (a.max(b), panics) {
+            (7, true) => panic!("seven is too much"),
+            (7, false) => Err("seven is too much"),
+            _ => Ok(a + b),
+        };
+        let comms = Communicator::loopback(3, 1).unwrap();
+        let start = |comm: &Communicator| {
+            let mut window = comm.window::<i32>(10).unwrap();
+            window[4] = if comm.rank() == 1 { 7 } else { 0 };
+            comm.start(window, Call::allreduce(fold::try_commutative(fail)))
+        };
+        let error = match comms.iter().map(start).collect::<Result<Vec<_>>>() {
+            Err(error) => error,
+            Ok(mut requests) => loop {
+                let failed = requests.iter_mut().find_map(|request| request.test().err());
+                if let Some(error) = failed {
+                    break error;
+                }
+            },
+        };
+        assert!(error.to_string().contains("seven is too much"), "{error}");
+    }
+}
+
+#[test]
+fn bad_arguments_are_named_and_break_nothing() {
+    let comm = &Communicator::loopback(1, 0).unwrap()[0];
+    let said = |result: Result<()>| result.unwrap_err().to_string();
+    let mut data = [1u32, 2, 3];
+    let sum = || Call::allreduce(Sum);
+    assert!(
+        said(comm.run(&mut data, sum().algorithm("magic")))
+            .contains("no algorithm `magic`; take one of: circulant")
+    );
+    assert!(said(comm.run(&mut data, sum().blocks(0))).contains("0 blocks; take 1 to"));
+    assert!(said(comm.run(&mut data, sum().algorithm("ring").blocks(3))).contains("ring takes one"));
+    assert!(said(comm.run(&mut data, Call::allgatherv(&[1, 2]))).contains("2 counts for 1 ranks"));
+    assert!(said(comm.run(&mut data, Call::allgatherv(&[4]))).contains("4 elements of a buffer of 3"));
+    assert!(said(comm.run(&mut data, Call::allgatherv(&[usize::MAX]))).contains("elements of a buffer of 3"));
+    assert!(said(comm.run(&mut data, Call::alltoall())).contains("3 elements in 2 equal parts"));
+    let too_many = Call::alltoallv(&[usize::MAX], &[usize::MAX]);
+    assert!(said(comm.run(&mut data, too_many)).contains("exceed all memory"));
+    assert!(said(comm.allreduce(&[1], &mut data, Sum)).contains("a slice of 3 elements where 1 belong"));
+    comm.run(&mut data, sum()).unwrap();
+}
