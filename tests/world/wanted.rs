@@ -157,8 +157,10 @@ impl<T: Sample> Trial<T> {
         if let Some(room) = self.wanted.number("room") {
             return comm.run(&mut vec![T::sample(0); room], self.call()).map(|()| None);
         }
-        let window = || comm.window::<T>(self.elements());
-        match self.wanted.text("tense", "slice") {
+        let elements = self.elements();
+        let window = || comm.window::<T>(elements);
+        let tense = self.wanted.text("tense", "slice").to_owned();
+        match tense.as_str() {
             "slice" => {
                 let mut data = self.before(salt);
                 comm.run(&mut data, self.call())?;
