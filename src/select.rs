@@ -288,7 +288,7 @@ mod tests {
             let problem = Problem { collective, unit, ..whole(unit << 20, 1000) };
             for entry in problem.candidates() {
                 let piece = problem.piece(entry, &Costs::default()) as u64;
-                assert!(piece > 0 && piece % unit == 0);
+                assert!(piece > 0 && piece.is_multiple_of(unit));
                 assert!(piece == unit || piece * STAGES as u64 * 20 <= STAGING);
             }
         }

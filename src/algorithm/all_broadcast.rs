@@ -5,30 +5,44 @@
 //! neighbour in one round travels together, except the root's own blocks where it is that neighbour.
 //! Träff, doi:10.1145/3735139, Algorithm 7.
 //!
-//! The decision: roots without data are left out of every loop, so that a round costs O(roots that have
-//! some), and where one rank has everything the plan is that rank's broadcast.
+//! The decision: roots without data are left out of every loop, and where one rank has everything the
+//! plan is that rank's broadcast. What a round waits for is searched among all roots, but in a phase in
+//! which every root has a block for every entry it is that of the phase before, and is kept.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::phases::Phases;
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round, Side, distinct};
 use crate::rank::{Place, Rank};
-use crate::schedule::Graph;
+use crate::schedule::{Graph, MAX_ROUNDS};
 
 /// The circulant all-broadcast, from one rank's side: O(1) memory beside the graph's table. Block `b` of
-/// root `j` is `j n + b`.
+/// root `j` is `j n + b`. A round costs O(1), but in the first two phases O(roots that have data).
 pub struct AllBroadcast {
     place: Place,
     phases: Phases,
     graph: Arc<Graph>,
     present: Option<Arc<[Rank]>>,
+    /// Of each round of a phase: when the latest arrival came that it puts on.
+    came: Turns,
+    /// Of each round of a phase: when its arrival is first put on.
+    goes: Turns,
 }
+
+/// A round of a phase, and how many phases lie between, 0 or 1.
+type Turn = Option<(u32, u32)>;
+
+/// What is the same in all phases, once it is known.
+type Turns = [OnceCell<Turn>; MAX_ROUNDS];
 
 impl AllBroadcast {
     /// The plan of `place.rank` on the graph of `place.size` ranks, each with `blocks` blocks (none is
     /// taken for one); `present` are the ranks that have any data, in rank order, `None` all.
     pub fn new(place: Place, blocks: u32, graph: Arc<Graph>, present: Option<Arc<[Rank]>>) -> Self {
-        AllBroadcast { place, phases: Phases::new(graph.skips().rounds(), blocks), graph, present }
+        let phases = Phases::new(graph.skips().rounds(), blocks);
+        let unknown = || std::array::from_fn(|_| OnceCell::new());
+        AllBroadcast { place, phases, graph, present, came: unknown(), goes: unknown() }
     }
 
     fn roots(&self) -> impl Iterator<Item = Rank> {
@@ -76,28 +90,38 @@ impl AllBroadcast {
     }
 
     /// The round of the latest arrival among what a round puts.
-    ///
-    /// An entry that is put came earlier in the phase, as the same entry, or else it is the one that came
-    /// in the phase before as the baseblock, in the round of the distance's largest skip (the source's
-    /// condition 4).
     fn latest(&self, k: u32, phase: u32) -> Option<u32> {
-        let rank = self.place.rank;
-        let came_in =
-            |&j: &u32| self.put_on(k, phase).any(|(root, entry)| self.entry(root, rank, j) == entry);
-        if let Some(j) = (0..k).rev().find(came_in) {
-            return self.phases.round(j, phase);
-        }
-        let distance = |root| u64::from(self.place.before(root));
-        let largest = |(root, _)| self.graph.skips().largest_within(distance(root));
-        self.put_on(k, phase).map(largest).max().and_then(|j| self.phases.round(j, phase - 1))
+        let turn = self.turn(&self.came, k, phase, || self.find_latest(k, phase));
+        turn.and_then(|(j, back)| self.phases.round(j, phase - back))
     }
 
-    /// Whether round `later` of a phase puts on what round `k` brought: the same entry, or one that is
-    /// `lower` by q as its phase is the next.
-    fn goes_on(&self, (k, phase): (u32, u32), later: u32, lower: i32) -> bool {
-        let (rank, target) = (self.place.rank, self.target(later));
-        self.travelling(rank, k, phase)
-            .any(|(root, entry)| root != target && self.entry(root, target, later) == entry - lower)
+    fn turn(&self, known: &Turns, k: u32, phase: u32, find: impl Fn() -> Turn) -> Turn {
+        if self.phases.is_full(phase) { *known[k as usize].get_or_init(find) } else { find() }
+    }
+
+    /// An entry that is put came earlier in the phase, as the same entry, or in the phase before, q higher
+    /// (the source's condition 4). The search goes back from the latest round that it can be.
+    fn find_latest(&self, k: u32, phase: u32) -> Turn {
+        let (rank, q) = (self.place.rank, self.graph.skips().rounds());
+        let came_in = |j: u32, back: u32| {
+            let higher = (back * q) as i32;
+            self.put_on(k, phase).any(|(root, entry)| self.entry(root, rank, j) == entry + higher)
+        };
+        let mut turns = (0..k).rev().map(|j| (j, 0)).chain((0..q).rev().map(|j| (j, 1)));
+        let is_round = |j, back| back <= phase && self.phases.round(j, phase - back).is_some();
+        turns.find(|&(j, back)| is_round(j, back) && came_in(j, back))
+    }
+
+    /// The other way round: when a block of what a round brings is first put on.
+    fn find_next(&self, k: u32, phase: u32) -> Turn {
+        let (rank, q) = (self.place.rank, self.graph.skips().rounds());
+        let goes_in = |later: u32, ahead: u32| {
+            let (target, lower) = (self.target(later), (ahead * q) as i32);
+            let goes = |(root, entry)| root != target && self.entry(root, target, later) == entry - lower;
+            self.travelling(rank, k, phase).any(goes)
+        };
+        let mut turns = (k + 1..q).map(|later| (later, 0)).chain((0..q).map(|later| (later, 1)));
+        turns.find(|&(later, ahead)| goes_in(later, ahead))
     }
 }
 
@@ -134,12 +158,9 @@ impl Plan for AllBroadcast {
     }
 
     fn forwarded(&self, i: u32) -> Option<u32> {
-        let ((k, phase), q) = (self.phases.of(i), self.graph.skips().rounds());
-        let in_this = (k + 1..q).find(|&later| self.goes_on((k, phase), later, 0));
-        in_this.and_then(|later| self.phases.round(later, phase)).or_else(|| {
-            let in_the_next = (0..q).find(|&later| self.goes_on((k, phase), later, q as i32));
-            in_the_next.and_then(|later| self.phases.round(later, phase + 1))
-        })
+        let (k, phase) = self.phases.of(i);
+        let turn = self.turn(&self.goes, k, phase, || self.find_next(k, phase));
+        turn.and_then(|(later, ahead)| self.phases.round(later, phase + ahead))
     }
 
     fn sources(&self) -> Vec<Rank> {

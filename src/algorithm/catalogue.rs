@@ -635,6 +635,20 @@ mod tests {
     }
 
     #[test]
+    fn no_entry_is_more_modest_than_it_need_be() {
+        let holds = |entry: Entry| {
+            let proved = |p| entry.samples(p).iter().all(|&(root, n)| entry.check(p, root, n).is_ok());
+            (1..=17).filter(|&p| entry.fits(p)).all(proved)
+        };
+        for entry in CATALOGUE {
+            let name = (entry.collective.name(), entry.name);
+            assert!(entry.near || !holds(Entry { near: true, ..*entry }), "{name:?} is near");
+            assert!(entry.ordered || !holds(Entry { ordered: true, ..*entry }), "{name:?} is ordered");
+            assert!(!entry.exchanges || !holds(Entry { exchanges: false, ..*entry }), "{name:?}");
+        }
+    }
+
+    #[test]
     fn every_collective_has_a_default_for_any_ranks_and_one_that_keeps_their_order() {
         for collective in Collective::ALL {
             let default = of(collective).next().unwrap();

@@ -45,11 +45,10 @@ impl Phases {
         (i % self.q, i / self.q)
     }
 
-    /// The round that is round `k` of a phase; none beyond the last. It is not one of the skipped ones.
+    /// The round that is round `k` of a phase; none where that is skipped, or beyond the last.
     #[inline]
     pub fn round(&self, k: u32, phase: u32) -> Option<u32> {
-        let i = phase * self.q + k - self.empty;
-        (i < self.rounds()).then_some(i)
+        (phase * self.q + k).checked_sub(self.empty).filter(|&i| i < self.rounds())
     }
 
     /// What an entry of a schedule means in a phase: no block below 0, the last one beyond the end.
@@ -57,6 +56,12 @@ impl Phases {
     pub fn block(&self, entry: i32, phase: u32) -> Option<u32> {
         let block = i64::from(entry) - i64::from(self.empty) + i64::from(self.q) * i64::from(phase);
         u32::try_from(block).ok().map(|block| block.min(self.blocks - 1))
+    }
+
+    /// Whether every entry is a block in this phase, and so in those after it.
+    #[inline]
+    pub fn is_full(&self, phase: u32) -> bool {
+        self.block(-(self.q as i32), phase).is_some()
     }
 
     /// A block's number as if no round had been skipped: modulo q it is its schedule entry.
