@@ -124,16 +124,24 @@ fn every_algorithm_that_fits() {
         let mut script = Script::default();
         for collective in collectives() {
             for entry in algorithm::of(collective).filter(|entry| entry.fits(ranks)) {
-                let sizes: &[usize] = if entry.exchanges { &[0, 1, 1000] } else { &[0, 1, 1000, 2500, 30_001] };
+                let sizes: &[usize] =
+                    if entry.exchanges { &[0, 1, 1000] } else { &[0, 1, 1000, 2500, 30_001] };
                 for count in sizes {
                     let kind = kinds(collective)[script.calls % kinds(collective).len()];
                     let root = script.calls % ranks as usize;
                     // The forms by name choose for themselves, and what is handed on is so at once only.
                     let at_once = entry.scattered && collective == Alltoall;
-                    let tenses: &[&str] = if at_once { &["slice", "window"] } else { &["slice", "window", "started", "prepared"] };
+                    let tenses: &[&str] = if at_once {
+                        &["slice", "window"]
+                    } else {
+                        &["slice", "window", "started", "prepared"]
+                    };
                     let tense = tenses[script.calls % tenses.len()];
                     let algorithm = entry.name;
-                    script.call(collective, &format!("tense={tense}:kind={kind}:count={count}:root={root}:algorithm={algorithm}"));
+                    script.call(
+                        collective,
+                        &format!("tense={tense}:kind={kind}:count={count}:root={root}:algorithm={algorithm}"),
+                    );
                 }
             }
         }
@@ -169,7 +177,8 @@ fn calls_that_overlap() {
         for collective in collectives() {
             for kind in kinds(collective) {
                 let count = [1, 700, 9000][(round + script.calls) % 3];
-                script.call(collective, &format!("tense=pending:kind={kind}:count={count}:root={}", round % 2));
+                script
+                    .call(collective, &format!("tense=pending:kind={kind}:count={count}:root={}", round % 2));
             }
         }
         script.text += " allreduce:count=5 finish";

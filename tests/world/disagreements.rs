@@ -65,7 +65,7 @@ fn two_operators() {
     for count in [10, 30_000] {
         for call in ["allreduce", "reduce:root=2", "reduce_scatter:kind=irregular", "reduce_scatter_block"] {
             let of = |op| format!("{call}:count={count}:op={op}");
-            all_end_with(&["(sum of i32, ", "(max of i32, "], &of("sum"), 1, &of("max"))
+            all_end_with(&["sum of i32, ", "max of i32, "], &of("sum"), 1, &of("max"));
         }
     }
 }

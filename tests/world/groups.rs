@@ -19,13 +19,19 @@ fn split_by_colour_and_key() {
 
 #[test]
 fn a_split_of_a_split() {
-    verified(7, "tcp", &format!("split 2 -1 on 1 split 2 1 on 2 {CALLS} duplicate on 3 {CALLS} on 0 {CALLS}"));
+    verified(
+        7,
+        "tcp",
+        &format!("split 2 -1 on 1 split 2 1 on 2 {CALLS} duplicate on 3 {CALLS} on 0 {CALLS}"),
+    );
 }
 
 #[test]
 fn calls_on_several_communicators_at_once() {
     let each = "on 0 @ on 1 @ on 2 @ on 3 @".replace('@', PENDING);
-    let script = format!("split 2 1 split 3 -1 duplicate {each} {each} finish {each} on 2 {CALLS} on 0 {CALLS} finish");
+    let script = format!(
+        "split 2 1 split 3 -1 duplicate {each} {each} finish {each} on 2 {CALLS} on 0 {CALLS} finish"
+    );
     verified(7, "tcp", &script);
 }
 
@@ -40,5 +46,9 @@ fn more_ranks_than_all_have_channels_to() {
     let calls = "broadcast:count=9:root=3 allreduce:count=50 allreduce:count=3000 allgather:count=30 \
         alltoall:count=2 alltoall:count=40 scatter:count=100:root=48 gatherv:kind=irregular:count=10 \
         reduce_scatter_block:count=7 reduce:type=matrix:op=product:count=5";
-    verified(49, "tcp", &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=1").replace("root=48", "root=20"));
+    verified(
+        49,
+        "tcp",
+        &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=1").replace("root=48", "root=20"),
+    );
 }

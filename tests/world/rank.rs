@@ -7,7 +7,7 @@
 //! | `finish` | waits for what is pending, the latest first, and verifies it |
 //! | `try` CALL | its error is told on the standard output, and the script goes on |
 //! | `for-ever` CALL | the same call without end |
-//! | `bits` COUNT ALGORITHM | says a digest of an allreduce of any floats, which must be near the serial sum |
+//! | `bits` COUNT ALGORITHM BLOCKS | says a digest of an allreduce of any floats, which must be near the serial sum |
 //! | `split` COLOURS SIGN | by the rank's remainder, in the order of the ranks or against it; the last colour, of three and more, gets none |
 //! | `duplicate`, `free` | a communicator of the same ranks, and the end of the latest |
 //! | `on` NUMBER | the communicator for the words that follow, 0 being the world |
@@ -73,7 +73,10 @@ impl Rank {
                         self.call(&word)?;
                     }
                 }
-                "bits" => self.bits(next(words), next(words))?,
+                "bits" => {
+                    let (count, algorithm, blocks) = (next(words), next::<String>(words), next(words));
+                    self.bits(count, Call::allreduce(Sum).algorithm(algorithm).blocks(blocks))?;
+                }
                 "split" => self.split(next(words), next(words))?,
                 "duplicate" => {
                     let made = self.comm().map(Communicator::duplicate).transpose()?;
@@ -116,15 +119,14 @@ impl Rank {
     }
 
     /// Floats of any size, whose sum depends on the order.
-    fn bits(&self, count: usize, algorithm: String) -> Result<()> {
+    fn bits(&self, count: usize, call: Call<f32>) -> Result<()> {
         let Some(comm) = self.comm() else { return Ok(()) };
         let of = |rank: u32| {
             let mut chance = fastrand::Rng::with_seed(rank.into());
             (0..count).map(move |_| (chance.f32() - 0.5) * 2f32.powi(chance.i32(-10..10)))
         };
         let mut data: Vec<f32> = of(comm.rank()).collect();
-        let call = Call::allreduce(Sum);
-        comm.run(&mut data, if algorithm == "any" { call } else { call.algorithm(algorithm) })?;
+        comm.run(&mut data, call)?;
         let (mut serial, mut sizes) = (vec![0f64; count], vec![0f64; count]);
         for rank in 0..comm.size() {
             for (index, value) in of(rank).enumerate() {

@@ -21,14 +21,21 @@ fn refused(calls: &[(&str, &str)]) {
 #[test]
 fn a_root_that_is_no_rank() {
     let words = "root 3 of a communicator of 3 ranks; take a root from 0 to 2";
-    refused(&[("broadcast:root=3:room=9", words), ("reduce:root=3:room=9", words), ("gather:root=3:room=9", words)]);
+    refused(&[
+        ("broadcast:root=3:room=9", words),
+        ("reduce:root=3:room=9", words),
+        ("gather:root=3:room=9", words),
+    ]);
 }
 
 #[test]
 fn counts_that_overflow() {
     let most = usize::MAX;
     refused(&[
-        (&format!("allgatherv:counts={most}+1+1:room=9"), "counts whose bytes exceed all memory; give smaller counts"),
+        (
+            &format!("allgatherv:counts={most}+1+1:room=9"),
+            "counts whose bytes exceed all memory; give smaller counts",
+        ),
         (&format!("reduce_scatter:counts={most}+1+1:room=9"), "counts whose bytes exceed all memory"),
     ]);
 }
@@ -58,7 +65,12 @@ fn algorithms_and_blocks_that_do_not_fit() {
 /// All ranks end with the words of the operator that fails on rank 1 alone.
 #[track_caller]
 fn all_hear(op: &str, words: &[&str]) {
-    for call in ["allreduce:count=1", "allreduce:count=30000", "reduce:root=1:count=9000", "reduce_scatter_block:count=5000"] {
+    for call in [
+        "allreduce:count=1",
+        "allreduce:count=30000",
+        "reduce:root=1:count=9000",
+        "reduce_scatter_block:count=5000",
+    ] {
         let script = |op: &str| format!("world {call}:op={op} barrier barrier");
         for end in Job::new(4, &script("either")).but(1, &script(op)).meet().end() {
             end.assert_error(words);

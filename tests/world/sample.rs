@@ -186,7 +186,9 @@ fn users<T: Element>(name: &str) -> Option<Arc<dyn Operator<T>>> {
     match name {
         "last" => Some(Arc::new(fold::ordered(|_: &T, last: &T| *last))),
         "either" => Some(Arc::new(fold::commutative(|one: &T, _: &T| *one))),
-        "fails" => Some(Arc::new(fold::try_commutative(|_: &T, _: &T| Err::<T, _>("no sum of apples and pears")))),
+        "fails" => {
+            Some(Arc::new(fold::try_commutative(|_: &T, _: &T| Err::<T, _>("no sum of apples and pears"))))
+        }
         "panics" => Some(Arc::new(fold::commutative(|_: &T, _: &T| -> T { panic!("a pear is no apple") }))),
         _ => None,
     }

@@ -102,9 +102,10 @@ impl Wanted {
 
     fn perform_on<T: Sample>(&self, comm: &Communicator, salt: u64) -> Result<Option<Rest>> {
         let name = self.text("op", "sum").replace('_', " ");
-        let operator = self.collective.reduces().then(|| {
-            T::operator(&name).unwrap_or_else(|| panic!("no operator in {}", self.word))
-        });
+        let operator = self
+            .collective
+            .reduces()
+            .then(|| T::operator(&name).unwrap_or_else(|| panic!("no operator in {}", self.word)));
         let (p, rank) = (comm.size(), comm.rank());
         let trial = Trial { parts: self.parts(p), wanted: self.clone(), p, rank, operator };
         trial.perform(comm, salt)
@@ -122,7 +123,13 @@ impl Wanted {
         match self.text("kind", "regular") {
             "regular" => count,
             "irregular" => (i % 3) as usize * count,
-            "degenerate" => if i == all { p as usize * count } else { 0 },
+            "degenerate" => {
+                if i == all {
+                    p as usize * count
+                } else {
+                    0
+                }
+            }
             "ragged" if i % 4 == 1 => 0,
             "ragged" => mix(u64::from(i)) as usize % (2 * count + 1),
             other => panic!("no kind {other}"),
@@ -369,9 +376,12 @@ impl<T: Sample> Trial<T> {
                     From::One(rank, first) => Self::element(rank, first + offset, salt),
                 };
                 assert_eq!(
-                    data[index - start], expected,
+                    data[index - start],
+                    expected,
                     "element {index} of {} at rank {} of {}",
-                    self.wanted.word, self.rank, self.p
+                    self.wanted.word,
+                    self.rank,
+                    self.p
                 );
             }
         }
