@@ -71,8 +71,8 @@ fn all_hear(op: &str, words: &[&str]) {
         "reduce:root=1:count=9000",
         "reduce_scatter_block:count=5000",
     ] {
-        let script = |op: &str| format!("world {call}:op={op} barrier barrier");
-        for end in Job::new(4, &script("either")).but(1, &script(op)).meet().end() {
+        let script = |op: &str| format!("world {call}:type=extent:op={op} barrier barrier");
+        for end in Job::new(4, &script("join")).but(1, &script(op)).meet().end() {
             end.assert_error(words);
         }
     }

@@ -68,7 +68,10 @@ impl Sample for Extent {
     }
 
     fn operator(name: &str) -> Option<Arc<dyn Operator<Self>>> {
-        (name == "join").then(|| Arc::new(fold::commutative(Extent::join)) as _)
+        match name {
+            "join" => Some(Arc::new(fold::commutative(Extent::join))),
+            other => users::<Self>(other),
+        }
     }
 }
 
@@ -185,7 +188,6 @@ where
 fn users<T: Element>(name: &str) -> Option<Arc<dyn Operator<T>>> {
     match name {
         "last" => Some(Arc::new(fold::ordered(|_: &T, last: &T| *last))),
-        "either" => Some(Arc::new(fold::commutative(|one: &T, _: &T| *one))),
         "fails" => {
             Some(Arc::new(fold::try_commutative(|_: &T, _: &T| Err::<T, _>("no sum of apples and pears"))))
         }
