@@ -144,7 +144,8 @@ impl Entry {
 
     /// Roots and numbers of blocks that stand for all of them in a proof for `p` ranks.
     pub fn samples(&self, p: u32) -> Vec<(Rank, u32)> {
-        let mut roots = if self.collective.has_root() { vec![0, p / 2, p - 1] } else { vec![0] };
+        // A third is no skip, as a half and the last are.
+        let mut roots = if self.collective.has_root() { vec![0, p / 3, p / 2, p - 1] } else { vec![0] };
         roots.dedup();
         // Around a whole phase of q rounds, and of more than one; large graphs get few blocks.
         let q = p.next_power_of_two().trailing_zeros();

@@ -161,8 +161,12 @@ impl Arguments {
         if collective == Collective::Barrier && (self.tense != Tense::Slice || self.blocks.is_some()) {
             return refused("--tense or --blocks", "a barrier moves no data".into());
         }
+        let entry = self.entry(collective);
+        if let Some(Entry { name, .. }) = entry.filter(|entry| !entry.pipelined && self.blocks > Some(1)) {
+            return refused("--blocks", format!("`{name}` takes one block"));
+        }
         match &self.algorithm {
-            Some(asked) if asked != ALL && algorithm::named(collective, asked).is_none() => {
+            Some(asked) if asked != ALL && entry.is_none() => {
                 let cure = format!("take one of: {}, or `{ALL}`", names(collective));
                 Err(Error::argument(format!("{CALL} {name}"), format!("no algorithm `{asked}`"), cure))
             }
@@ -177,14 +181,18 @@ impl Arguments {
             let cure = format!("take a root from 0 to {}", p.saturating_sub(1));
             return Err(Error::argument(call(), format!("root {} of {p} ranks", self.root()), cure));
         }
-        let entry = self.algorithm.as_ref().and_then(|name| algorithm::named(collective, name));
-        match entry.filter(|entry| !entry.fits(p)) {
+        match self.entry(collective).filter(|entry| !entry.fits(p)) {
             Some(Entry { name, restriction, .. }) => {
                 let what = format!("`{name}` with {p} ranks, where it wants that {restriction}");
                 Err(Error::argument(call(), what, "take other ranks, or another algorithm"))
             }
             None => Ok(()),
         }
+    }
+
+    /// The one algorithm that was asked for.
+    fn entry(&self, collective: Collective) -> Option<&'static Entry> {
+        self.algorithm.as_ref().and_then(|name| algorithm::named(collective, name))
     }
 
     fn root(&self) -> Rank {
@@ -355,8 +363,11 @@ mod tests {
         assert!(said(Reduce, 4, "--kind regular").contains("only allgatherv and reduce_scatter"));
         assert!(said(Allreduce, 4, "--root 0").contains("no rank has a part of its own in allreduce"));
         assert!(said(Gather, 4, "--tense kept --blocks 2").contains("takes the library's choice"));
+        assert!(said(Reduce, 4, "--algorithm mst --blocks 2").contains("`mst` takes one block"));
         assert!(said(Barrier, 4, "--tense window").contains("a barrier moves no data"));
-        for fine in ["--kind all --algorithm ring", "--kind degenerate", "--tense kept", "--algorithm all"] {
+        for fine in
+            ["--kind all --algorithm ring", "--kind degenerate", "--tense kept", "--algorithm all --blocks 2"]
+        {
             assert_eq!(said(Allgatherv, 4, fine), "");
         }
     }

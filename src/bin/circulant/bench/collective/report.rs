@@ -95,7 +95,7 @@ impl Report {
         }
         self.print(|out| {
             if has_kinds(subject.collective) {
-                writeln!(out, "# {} parts", subject.kind.name())?;
+                writeln!(out, "\n# {} parts", subject.kind.name())?;
             }
             match &self.columns {
                 Some(names) => writeln!(out, "{}", matrix_head(names)),
@@ -108,15 +108,14 @@ impl Report {
         })
     }
 
-    /// What is measured now.
+    /// What is measured next.
     pub fn progress(&self, subject: &Subject, algorithm: Option<&str>) {
         self.bar.set_message(format!("{} bytes {}", subject.bytes(), algorithm.unwrap_or_default()));
-        self.bar.tick();
+        self.bar.inc(1);
     }
 
     /// All measurements of one size, in the order of the columns; `own` is the library's choice.
     pub fn row(&mut self, subject: &Subject, own: Option<&str>, cells: Vec<Cell>) -> io::Result<()> {
-        self.bar.inc(cells.len() as u64);
         self.note_gaps(subject.bytes(), &cells);
         self.print(|out| match (&self.columns, self.format) {
             (Some(names), Format::Osu) => {
@@ -147,7 +146,7 @@ impl Report {
         let gaps: String = std::mem::take(&mut self.gaps).iter().map(Gap::sentence).collect();
         match (&self.columns, self.format) {
             (Some(_), Format::Osu) => self.print(|out| {
-                writeln!(out, "# median us; * the fastest, < the library's choice, - see below")?;
+                writeln!(out, "# median us; * the fastest, < the library's choice")?;
                 write!(out, "{gaps}")
             }),
             _ => self.bar.suspend(|| io::stderr().write_all(gaps.as_bytes())),
@@ -173,7 +172,7 @@ impl Gap {
 
 /// On standard error, and only where that is a terminal.
 fn progress_bar(measurements: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos} of {len}, {eta} left; {msg}");
+    let style = ProgressStyle::with_template("{bar:24} {pos} of {len}, {eta} left: {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(measurements as u64).with_style(style)
 }
