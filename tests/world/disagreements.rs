@@ -98,6 +98,16 @@ fn counts_that_differ() {
 }
 
 #[test]
+fn a_part_of_one_length_here_and_of_another_there() {
+    for count in [5, 3000] {
+        let of = |count| format!("alltoallv:count={count}");
+        for other in 0..3 {
+            all_end_with(&["alltoallv"], &of(count), other, &of(count + 1));
+        }
+    }
+}
+
+#[test]
 fn ranks_that_both_wait_for_the_other_ask_and_find_out() {
     // Neither is the root of its own call, so no rank sends a word.
     let job = Job::new(2, &format!("world {SMALL}:root=1")).but(1, &format!("world {SMALL}"));
