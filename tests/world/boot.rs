@@ -87,12 +87,18 @@ fn malformed_arguments() {
         ("bench broadcast -n 2 -m 9:3", "9 is more than 3; write the smaller size first"),
         ("bench broadcast -n 2 -m 1T", "'1T' is no size"),
         ("bench broadcast -n 2 -t NaN", "'NaN' is no number of seconds"),
+        ("bench broadcast -n 2 -m 8 --root 2", "root 2 of 2 ranks; take a root from 0 to 1"),
+        ("bench broadcast -n 2 -m 8 --blocks 0", "0 is not in 1.."),
+        ("bench allgatherv -n 2 --kind some", "possible values: regular, irregular, degenerate"),
         (
-            "bench broadcast -n 2 -m 8 --root 2",
-            "root 2 of a communicator of 2 ranks; take a root from 0 to 1",
+            "bench allreduce -n 2 --algorithm rign",
+            "no algorithm `rign`; take one of: circulant, circulant-n, ",
         ),
-        ("bench broadcast -n 2 -m 8 --blocks 0", "0 blocks; take 1 to "),
-        ("bench broadcast -n 2 -m 900000G", "no memory for 966367641600000 bytes"),
+        (
+            "bench allreduce -n 3 --algorithm hypercube",
+            "`hypercube` with 3 ranks, where it wants that p is a power",
+        ),
+        ("bench broadcast -n 2 -m 900000G", "no memory for 241591910400000 elements"),
         (
             "bench broadcast -n 2 -m 900000G --tense window",
             "for a window of 966367641600000 bytes; ask for less",

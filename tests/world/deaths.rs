@@ -7,7 +7,8 @@ use rustix::process::Signal;
 
 use crate::job::{Job, Outcome};
 
-const ON: &str = "world for-ever";
+const ON: &str = "world for-ever broadcast:type=u8:count=30000";
+const ONCE: &str = "broadcast:type=u8:count=30000";
 const ENDS: [&str; 3] = ["kill", "exit", "panic"];
 
 /// All ranks but rank 2, which dies so, end with an error in these words.
@@ -55,7 +56,7 @@ fn rank_zero_at_whose_door_all_meet() {
 
 #[test]
 fn between_calls() {
-    let job = |end| Job::new(4, ON).but(2, &format!("world slice 0 30000 0 {end}"));
+    let job = |end| Job::new(4, ON).but(2, &format!("world {ONCE} {end}"));
     for end in ENDS {
         others_say(&["error: rank 2 is lost: "], &job(end));
     }
@@ -81,7 +82,7 @@ fn all_name_rank_2(outcome: &Outcome) {
 
 #[test]
 fn after_finalize_it_harms_nobody() {
-    let job = Job::new(4, "world slice 0 30000 0 leave").but(2, "world slice 0 30000 0 leave kill");
+    let job = Job::new(4, &format!("world {ONCE} leave")).but(2, &format!("world {ONCE} leave kill"));
     let ends = job.meet().end();
     ends[2].assert_killed_by(Signal::KILL);
     for end in [&ends[0], &ends[1], &ends[3]] {
@@ -93,7 +94,7 @@ fn after_finalize_it_harms_nobody() {
 fn during_broadcasts_over_every_provider_and_no_file_stays() {
     for provider in ["tcp", "rxm", "shm"] {
         let job = Job::new(4, ON).set("CIRCULANT_PROVIDER", provider);
-        let met = job.but(2, "world say joined for-ever").meet();
+        let met = job.but(2, &ON.replace("world", "world say joined")).meet();
         met.wait_for(2, "joined");
         let pids: Vec<String> = (0..4).map(|rank| met.id(rank).to_string()).collect();
         met.signal(2, Signal::KILL);
@@ -103,6 +104,26 @@ fn during_broadcasts_over_every_provider_and_no_file_stays() {
             end.assert_error(&["error: rank 2 is lost: "]);
         }
         assert_eq!(shared_memory_of(&pids), [""; 0], "{provider}");
+    }
+}
+
+#[test]
+fn during_any_collective() {
+    for call in [
+        "allreduce:count=100",
+        "allreduce:count=50000",
+        "alltoallv:kind=irregular:count=9000",
+        "allgatherv:kind=degenerate:count=30000:tense=prepared",
+        "reduce_scatter:kind=ragged:count=9000:tense=window",
+        "gather:count=20000:tense=started",
+    ] {
+        let script = format!("world {call} say joined for-ever {call}");
+        let met = Job::new(4, &script).meet();
+        met.wait_for(2, "joined");
+        met.signal(2, Signal::KILL);
+        for (rank, end) in met.end().iter().enumerate().filter(|(rank, _)| *rank != 2) {
+            assert!(end.err.contains("error: rank 2 is lost: "), "rank {rank}, {call}: {end:?}");
+        }
     }
 }
 
@@ -129,9 +150,11 @@ fn at_any_moment() {
     }
 }
 
+const IN_BLOCKS: &str = "broadcast:root=1:type=u8:count=30000:blocks=4";
+
 #[test]
 fn a_rank_that_is_stopped_is_told_of_and_awaited() {
-    let job = Job::new(3, "world slice 1 30000 4").but(1, "world stop slice 1 30000 4");
+    let job = Job::new(3, &format!("world {IN_BLOCKS}")).but(1, &format!("world stop {IN_BLOCKS}"));
     let met = job.set("CIRCULANT_STALL", "1").meet();
     let report = met.wait_for_error(2, "waits for");
     for words in [

@@ -3,19 +3,28 @@
 //! | words | what |
 //! |---|---|
 //! | `world`, `leave` | join, and finalize |
-//! | `slice`, `window`, `started`, `prepared` ROOT BYTES BLOCKS | a broadcast, every byte verified; 0 blocks: as selected |
-//! | `short` | a broadcast of more elements than its window has |
-//! | `barrier`, `for-ever` | a barrier; verified broadcasts without end |
-//! | `meet` | find the others, and go no further |
+//! | a collective, as `broadcast:root=2:count=100` | that call, every element verified (see `wanted`) |
+//! | `finish` | waits for what is pending, the latest first, and verifies it |
+//! | `try` CALL | its error is told on the standard output, and the script goes on |
+//! | `for-ever` CALL | the same call without end |
+//! | `bits` COUNT ALGORITHM BLOCKS | says a digest of an allreduce of any floats, which must be near the serial sum |
+//! | `split` COLOURS SIGN | by the rank's remainder, in the order of the ranks or against it; the last colour, of three and more, gets none |
+//! | `duplicate`, `free` | a communicator of the same ranks, and the end of the latest |
+//! | `on` NUMBER | the communicator for the words that follow, 0 being the world |
+//! | `barrier`, `meet` | a barrier; find the others, and go no further |
 //! | `say` WORD | a line on the standard output |
 //! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::str::FromStr;
 
 use circulant::boot::{self, Exchange};
-use circulant::comm::{Broadcast, Communicator};
+use circulant::comm::{Call, Communicator};
 use circulant::error::Result;
+use circulant::fold::Sum;
 use rustix::process::{Signal, getpid, kill_process};
+
+use crate::wanted::{Rest, Wanted};
 
 /// The script of all ranks; that of rank 3 alone is in the same name with `_3`.
 pub const SCRIPT: &str = "WORLD_TEST_SCRIPT";
@@ -34,83 +43,105 @@ pub fn live() {
 
 #[derive(Default)]
 struct Rank {
-    comm: Option<Communicator>,
+    pending: Vec<Rest>,
+    /// The world, and what came of it; `None` where this rank has no part.
+    comms: Vec<Option<Communicator>>,
+    /// Which of them makes the calls.
+    on: usize,
     met: Option<Box<dyn Exchange>>,
-    /// Broadcasts made so far, so that no two carry the same data.
-    broadcasts: u64,
-}
-
-/// A broadcast that a script asks for.
-struct Wanted {
-    tense: String,
-    root: u32,
-    bytes: usize,
-    blocks: u32,
+    /// Calls made so far, so that no two carry the same data.
+    calls: u64,
 }
 
 impl Rank {
-    /// All words. However it ends, the communicator is dropped before the error is looked at.
+    /// All words. However it ends, the communicators are dropped before the error is looked at.
     fn act<'w>(mut self, words: &mut impl Iterator<Item = &'w str>) -> Result<()> {
         while let Some(word) = words.next() {
             match word {
-                "world" => self.comm = Some(Communicator::world()?),
-                "leave" => self.comm = None,
-                "barrier" => self.comm().barrier()?,
-                "short" => self.comm().broadcast(&mut [0u8; 10], Broadcast::from(0).elements(11))?,
-                "for-ever" => loop {
-                    self.broadcast(&Wanted { tense: "slice".into(), root: 0, bytes: 30_000, blocks: 0 })?;
-                },
+                "world" => self.comms = vec![Some(Communicator::world()?)],
+                "leave" => self.comms.clear(),
+                "on" => self.on = next(words),
+                "barrier" => self.comm().map_or(Ok(()), Communicator::barrier)?,
+                "finish" => self.finish()?,
+                "try" => {
+                    let error = self.call(&next::<String>(words)).expect_err("it cannot be done");
+                    println!("refused: {error}");
+                }
+                "for-ever" => {
+                    let word: String = next(words);
+                    loop {
+                        self.call(&word)?;
+                    }
+                }
+                "bits" => {
+                    let (count, algorithm, blocks) = (next(words), next::<String>(words), next(words));
+                    self.bits(count, Call::allreduce(Sum).algorithm(algorithm).blocks(blocks))?;
+                }
+                "split" => self.split(next(words), next(words))?,
+                "duplicate" => {
+                    let made = self.comm().map(Communicator::duplicate).transpose()?;
+                    self.comms.push(made);
+                }
+                "free" => self.comms.pop().flatten().map_or(Ok(()), Communicator::free)?,
                 "meet" => self.met = Some(boot::detect()?),
                 "say" => println!("{}", next::<String>(words)),
-                tense @ ("slice" | "window" | "started" | "prepared") => {
-                    let (root, bytes, blocks) = (next(words), next(words), next(words));
-                    self.broadcast(&Wanted { tense: tense.into(), root, bytes, blocks })?;
-                }
-                end => be_of_no_more_use(end),
+                "exit" | "panic" | "abort" | "kill" | "stop" | "hang" => be_of_no_more_use(word),
+                call => self.call(call)?,
             }
         }
         Ok(())
     }
 
-    fn comm(&self) -> &Communicator {
-        self.comm.as_ref().expect("the script has the word `world` before")
+    /// The communicator that makes the calls, if this rank has a part in it.
+    fn comm(&self) -> Option<&Communicator> {
+        self.comms.get(self.on).expect("the script makes it before").as_ref()
     }
 
-    fn broadcast(&mut self, wanted: &Wanted) -> Result<()> {
-        self.broadcasts += 1;
-        let (comm, salt) = (self.comm(), self.broadcasts << 8);
-        let how = Broadcast::from(wanted.root);
-        let how = if wanted.blocks == 0 { how } else { how.blocks(wanted.blocks) };
-        let is_root = comm.rank() == wanted.root;
-        let window = || comm.window::<u8>(wanted.bytes);
-        match wanted.tense.as_str() {
-            "slice" => {
-                let mut data = vec![0; wanted.bytes];
-                prepare(&mut data, is_root, salt);
-                comm.broadcast(&mut data, how)?;
-                verify(&data, salt);
-            }
-            "window" => {
-                let mut data = window()?;
-                prepare(&mut data, is_root, salt);
-                comm.broadcast_window(&mut data, how)?;
-                verify(&data, salt);
-            }
-            "started" => {
-                let mut data = window()?;
-                prepare(&mut data, is_root, salt);
-                let request = comm.start_broadcast(data, how)?;
-                verify(&request.wait()?, salt);
-            }
-            _ => {
-                let mut prepared = comm.prepare_broadcast(window()?, how)?;
-                for start in 0..3 {
-                    prepare(prepared.window()?, is_root, salt + start);
-                    prepared.run()?;
-                    verify(prepared.window()?, salt + start);
-                }
+    fn call(&mut self, word: &str) -> Result<()> {
+        self.calls += 4;
+        let wanted = Wanted::parse(word).unwrap_or_else(|| panic!("`{word}` is no word of a script"));
+        let rest = self.comm().map_or(Ok(None), |comm| wanted.perform(comm, self.calls))?;
+        self.pending.extend(rest);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        std::mem::take(&mut self.pending).into_iter().rev().try_for_each(|rest| rest())
+    }
+
+    fn split(&mut self, colours: u32, sign: i64) -> Result<()> {
+        let made = self.comm().map(|comm| {
+            let colour = Some(comm.rank() % colours).filter(|&colour| colours < 3 || colour + 1 < colours);
+            comm.split(colour, sign * i64::from(comm.rank()))
+        });
+        self.comms.push(made.transpose()?.flatten());
+        Ok(())
+    }
+
+    /// Floats of any size, whose sum depends on the order.
+    fn bits(&self, count: usize, call: Call<f32>) -> Result<()> {
+        let Some(comm) = self.comm() else { return Ok(()) };
+        let of = |rank: u32| {
+            let mut chance = fastrand::Rng::with_seed(rank.into());
+            (0..count).map(move |_| (chance.f32() - 0.5) * 2f32.powi(chance.i32(-10..10)))
+        };
+        let mut data: Vec<f32> = of(comm.rank()).collect();
+        comm.run(&mut data, call)?;
+        let (mut serial, mut sizes) = (vec![0f64; count], vec![0f64; count]);
+        for rank in 0..comm.size() {
+            for (index, value) in of(rank).enumerate() {
+                serial[index] += f64::from(value);
+                sizes[index] += f64::from(value.abs());
             }
         }
+        let rounding = f64::from(f32::EPSILON) * f64::from(comm.size());
+        for (index, &sum) in data.iter().enumerate() {
+            let off = (f64::from(sum) - serial[index]).abs();
+            assert!(off <= sizes[index] * rounding, "{sum} where {} belongs, at {index}", serial[index]);
+        }
+        let mut digest = DefaultHasher::new();
+        data.iter().for_each(|value| value.to_bits().hash(&mut digest));
+        println!("bits {:x}", digest.finish());
         Ok(())
     }
 }
@@ -123,33 +154,12 @@ fn be_of_no_more_use(how: &str) {
         "panic" => panic!("as the script says"),
         "kill" => signal(Signal::KILL),
         "stop" => signal(Signal::STOP),
-        "hang" => loop {
+        _ => loop {
             std::thread::park();
         },
-        other => panic!("`{other}` is no word of a script"),
     }
 }
 
 fn next<'w, T: FromStr>(words: &mut impl Iterator<Item = &'w str>) -> T {
     words.next().and_then(|word| word.parse().ok()).expect("the script has an argument here")
-}
-
-/// Eight bytes that no other place and no other salt have.
-fn eight(salt: u64, place: usize) -> [u8; 8] {
-    let mixed = ((salt << 40) ^ (place as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed ^ (mixed >> 29)).to_le_bytes()
-}
-
-/// The root's bytes are right, and all the others' are wrong.
-fn prepare(data: &mut [u8], is_root: bool, salt: u64) {
-    for (place, bytes) in data.chunks_mut(8).enumerate() {
-        let right = eight(salt, place).map(|byte| if is_root { byte } else { !byte });
-        bytes.copy_from_slice(&right[..bytes.len()]);
-    }
-}
-
-fn verify(data: &[u8], salt: u64) {
-    let wrong = |&(place, bytes): &(usize, &[u8])| *bytes != eight(salt, place)[..bytes.len()];
-    let found = data.chunks(8).enumerate().find(wrong);
-    assert_eq!(found, None, "these bytes (at eight times the number) of {} are wrong", data.len());
 }

@@ -1,0 +1,212 @@
+//! Every collective does what it says, element by element: whatever the number of ranks, the root, the
+//! counts, the number of blocks, the algorithm, the tense and the provider.
+
+use std::fmt::Write;
+
+use circulant::algorithm;
+use circulant::collective::Collective::{self, *};
+
+use crate::job::Job;
+
+const TENSES: [&str; 5] = ["slice", "named", "window", "started", "prepared"];
+const KINDS: [&str; 4] = ["regular", "irregular", "degenerate", "ragged"];
+
+/// What users call and that has data.
+fn collectives() -> impl Iterator<Item = Collective> {
+    Collective::ALL.into_iter().filter(|&one| one != Barrier)
+}
+
+fn kinds(collective: Collective) -> &'static [&'static str] {
+    if collective.has_counts() { &KINDS } else { &KINDS[..1] }
+}
+
+/// A script of many calls.
+#[derive(Default)]
+struct Script {
+    text: String,
+    calls: usize,
+    turn: usize,
+}
+
+impl Script {
+    fn call(&mut self, collective: Collective, rest: &str) {
+        self.calls += 1;
+        write!(self.text, " {}:{rest}", collective.name()).unwrap();
+    }
+
+    /// Each collective with each kind of counts, from and to each of these roots; in the tense and on the
+    /// type whose turn it is, so that five of these take each collective through all.
+    fn each(&mut self, roots: &[u32], count: usize) {
+        self.turn += 1;
+        let mut turn = self.turn;
+        for collective in collectives() {
+            let roots = if collective.has_root() { roots } else { &roots[..1] };
+            for kind in kinds(collective) {
+                for root in roots {
+                    let (tense, ty) = (TENSES[turn % 5], ["i32", "u8", "f64"][turn % 3]);
+                    let of = format!("tense={tense}:type={ty}:kind={kind}:count={count}:root={root}");
+                    self.call(collective, &of);
+                    turn += 1;
+                }
+            }
+        }
+    }
+
+    /// All ranks of a job verify all of it.
+    #[track_caller]
+    fn is_verified(&self, ranks: u32, provider: &str) {
+        verified(ranks, provider, &self.text);
+    }
+}
+
+#[track_caller]
+pub fn verified(ranks: u32, provider: &str, script: &str) {
+    let script = format!("world {script} say verified");
+    let outcome = Job::new(ranks, &script).set("CIRCULANT_PROVIDER", provider).launch().end();
+    assert_eq!(outcome.code, Some(0), "{ranks} ranks over {provider}: {outcome:#?}");
+    for said in &outcome.ranks {
+        assert!(said.contains("verified"), "{ranks} ranks over {provider}: {outcome:#?}");
+    }
+}
+
+#[test]
+fn every_collective_in_every_tense_with_few_ranks() {
+    for ranks in [1, 2, 3, 5] {
+        let mut script = Script::default();
+        let roots: Vec<u32> = (0..ranks).collect();
+        for count in [0, 1, 3, 500, 1023, 1024, 1025, 2049, 8193] {
+            script.each(&roots, count);
+        }
+        script.is_verified(ranks, "tcp");
+    }
+}
+
+#[test]
+fn every_collective_with_more_ranks() {
+    let sizes: [(u32, &[usize]); 4] = [
+        (7, &[0, 1, 300, 2049, 5000]),
+        (13, &[1, 160, 4000, 3, 600]),
+        (16, &[0, 1, 130, 700, 2049]),
+        (33, &[0, 1, 65, 130, 1025]),
+    ];
+    for (ranks, counts) in sizes {
+        let mut script = Script::default();
+        for &count in counts {
+            script.each(&[ranks / 2, ranks - 1], count);
+        }
+        script.is_verified(ranks, "tcp");
+    }
+}
+
+#[test]
+fn every_collective_of_large_messages() {
+    for ranks in [2, 3, 7] {
+        let mut script = Script::default();
+        script.each(&[1], 70_001);
+        script.is_verified(ranks, "tcp");
+    }
+    let mut script = Script::default();
+    script.each(&[2], 300_001);
+    script.is_verified(3, "tcp");
+}
+
+#[test]
+fn one_very_large_vector_of_each_tense() {
+    let mut script = Script::default();
+    for collective in [Broadcast, Reduce, Allreduce] {
+        for tense in TENSES {
+            script.call(collective, &format!("tense={tense}:count=3000001:root=1"));
+        }
+    }
+    script.is_verified(3, "tcp");
+}
+
+#[test]
+fn every_algorithm_that_fits() {
+    for ranks in [4, 6, 8] {
+        let mut script = Script::default();
+        for collective in collectives() {
+            for entry in algorithm::of(collective).filter(|entry| entry.fits(ranks)) {
+                let sizes: &[usize] =
+                    if entry.exchanges { &[0, 1, 1000] } else { &[0, 1, 1000, 2500, 30_001] };
+                for count in sizes {
+                    let kind = kinds(collective)[script.calls % kinds(collective).len()];
+                    let root = script.calls % ranks as usize;
+                    // The forms by name choose for themselves, and what is handed on is so at once only.
+                    let at_once = entry.scattered && collective == Alltoall;
+                    let tenses: &[&str] = if at_once {
+                        &["slice", "window"]
+                    } else {
+                        &["slice", "window", "started", "prepared"]
+                    };
+                    let tense = tenses[script.calls % tenses.len()];
+                    let algorithm = entry.name;
+                    script.call(
+                        collective,
+                        &format!("tense={tense}:kind={kind}:count={count}:root={root}:algorithm={algorithm}"),
+                    );
+                }
+            }
+        }
+        script.is_verified(ranks, "tcp");
+    }
+}
+
+#[test]
+fn every_number_of_blocks() {
+    for ranks in [2, 5, 8] {
+        let mut script = Script::default();
+        for collective in collectives() {
+            for entry in algorithm::of(collective).filter(|entry| entry.pipelined) {
+                for blocks in [1, 2, 7, 200] {
+                    for count in [0, 1, 1000, 20_001] {
+                        let kind = kinds(collective)[script.calls % kinds(collective).len()];
+                        let tense = ["slice", "window", "started", "prepared"][script.calls % 4];
+                        let algorithm = entry.name;
+                        script.call(collective, &format!("tense={tense}:kind={kind}:count={count}:blocks={blocks}:algorithm={algorithm}"));
+                    }
+                    script.calls += 1;
+                }
+            }
+        }
+        script.is_verified(ranks, "tcp");
+    }
+}
+
+#[test]
+fn calls_that_overlap() {
+    let mut script = Script::default();
+    for round in 0..3 {
+        for collective in collectives() {
+            for kind in kinds(collective) {
+                let count = [1, 700, 9000][(round + script.calls) % 3];
+                script
+                    .call(collective, &format!("tense=pending:kind={kind}:count={count}:root={}", round % 2));
+            }
+        }
+        script.text += " allreduce:count=5 finish";
+    }
+    script.is_verified(4, "tcp");
+}
+
+#[test]
+fn rxm_and_shm_carry_every_collective() {
+    for provider in ["rxm", "shm"] {
+        for (ranks, counts) in [(2, [0, 1025, 70_001]), (5, [1, 2049, 20_001]), (13, [1, 300, 2049])] {
+            let mut script = Script::default();
+            for count in counts {
+                script.each(&[ranks - 1], count);
+            }
+            script.is_verified(ranks, provider);
+        }
+    }
+}
+
+#[test]
+fn ranks_that_meet_by_themselves_call_too() {
+    let mut script = Script::default();
+    script.each(&[2], 3000);
+    for end in Job::new(3, &format!("world {} say verified", script.text)).meet().end() {
+        assert!(end.status.success() && end.out.contains("verified"), "{end:?}");
+    }
+}

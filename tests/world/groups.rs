@@ -1,0 +1,54 @@
+//! Communicators split, duplicated and freed: their calls do not mix with each other's.
+
+use crate::collectives::verified;
+
+/// Calls of each kind that a communicator makes; pending ones last.
+const CALLS: &str = "broadcast:count=9 allreduce:count=3000 allgatherv:kind=irregular:count=700 \
+    reduce_scatter:kind=ragged:count=500 alltoall:count=20 barrier reduce:type=matrix:op=product:count=600 \
+    allreduce:tense=prepared:count=40 gather:count=2100:tense=window";
+const PENDING: &str =
+    "allreduce:tense=pending:count=6000 allgather:tense=pending:count=3 broadcast:tense=pending:count=50000";
+
+#[test]
+fn split_by_colour_and_key() {
+    for ranks in [1, 2, 7] {
+        let script = format!("split 2 1 on 1 {CALLS} on 0 split 3 -1 on 2 {CALLS} on 0 {CALLS}");
+        verified(ranks, "tcp", &script);
+    }
+}
+
+#[test]
+fn a_split_of_a_split() {
+    verified(
+        7,
+        "tcp",
+        &format!("split 2 -1 on 1 split 2 1 on 2 {CALLS} duplicate on 3 {CALLS} on 0 {CALLS}"),
+    );
+}
+
+#[test]
+fn calls_on_several_communicators_at_once() {
+    let each = "on 0 @ on 1 @ on 2 @ on 3 @".replace('@', PENDING);
+    let script = format!(
+        "split 2 1 split 3 -1 duplicate {each} {each} finish {each} on 2 {CALLS} on 0 {CALLS} finish"
+    );
+    verified(7, "tcp", &script);
+}
+
+#[test]
+fn communicators_are_freed_and_made_again() {
+    let round = format!("on 0 duplicate on 1 {CALLS} on 0 split 2 1 on 2 {PENDING} finish free on 1 free ");
+    verified(4, "tcp", &round.repeat(5));
+}
+
+#[test]
+fn more_ranks_than_all_have_channels_to() {
+    let calls = "broadcast:count=9:root=3 allreduce:count=50 allreduce:count=3000 allgather:count=30 \
+        alltoall:count=2 alltoall:count=40 scatter:count=100:root=48 gatherv:kind=irregular:count=10 \
+        reduce_scatter_block:count=7 reduce:type=matrix:op=product:count=5";
+    verified(
+        49,
+        "tcp",
+        &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=1").replace("root=48", "root=20"),
+    );
+}
