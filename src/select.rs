@@ -42,6 +42,10 @@ pub const LAST: u8 = 8;
 /// blocks than this gives wait for each other (manual, "Number of blocks").
 pub const BLOCK_SHARE: f64 = 0.2;
 
+/// What each further short message costs as a share of a put's latency: on the emulated cluster, with 16 ranks,
+/// it is the processors' time that an all-to-all of 1 KiB takes.
+const MESSAGE_SHARE: f64 = 0.5;
+
 /// As long as a further block costs less than this share of its time on the link, blocks are made smaller
 /// than the model asks for: it knows nothing of blocks that meet at a receiver and wait for each other.
 const CHEAP: f64 = 0.01;
@@ -116,7 +120,7 @@ impl Problem {
     fn relay_pays(&self, costs: &Costs) -> bool {
         let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
         let handed_on = q * (costs.latency + m / 2.0);
-        handed_on < costs.latency + f64::from(self.p - 1) * costs.block + m
+        handed_on < costs.latency * (1.0 + f64::from(self.p - 1) * MESSAGE_SHARE) + m
     }
 
     /// How many blocks a vector, or each part, is cut into, where it is not told.
@@ -149,11 +153,13 @@ impl Problem {
         if self.bytes <= SMALL || q < 2 || share(excess) < 2.0 * costs.block {
             return 1;
         }
-        let blocks = match self.is_one_ranks() {
-            true => best(excess, self.largest, q, costs),
-            false => (share(self.bytes) / costs.latency).sqrt(),
-        };
-        whole_phases(blocks.round() as u64, q)
+        if self.is_one_ranks() {
+            return whole_phases(best(excess, self.largest, q, costs).round() as u64, q);
+        }
+        // A leg has about as many bytes as all parts' blocks of one number.
+        let most = self.bytes / SMALLEST;
+        let blocks = ((share(self.bytes) / costs.latency).sqrt().round() as u64).min(most);
+        if blocks <= u64::from(q) { 1 } else { whole_phases(blocks, q) }
     }
 
     /// The most bytes of a leg of any rank.
