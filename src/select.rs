@@ -51,7 +51,7 @@ const CHEAP: f64 = 0.01;
 const SMALLEST: u64 = 7168;
 
 /// A staged piece is so large that a further one costs this share of its time on the link.
-const PIECE_SHARE: f64 = 0.02;
+const PIECE_SHARE: f64 = 0.025;
 /// Bytes of a staged piece, at least and at most.
 const PIECES: (u64, u64) = (8 << 10, 256 << 10);
 /// The most bytes that the staging slots of a call take, whatever its size.
@@ -139,17 +139,21 @@ impl Problem {
         whole_phases((best.round() as u64).max(fewest), q)
     }
 
-    /// The same for parts: what a block too many or too few costs is not the total, but by how much the
-    /// largest part exceeds the mean. A regular call wants one block; where one rank has all, it is a
-    /// broadcast.
+    /// The same for parts. Parts of one size want one block; where one rank has most, it is that rank's
+    /// broadcast. In between a round costs a whole put's latency, as next to nothing of it passes while other
+    /// blocks are on the link: nearly every round waits for the one before.
     fn blocks_of_parts(&self, costs: &Costs) -> u32 {
         let q = self.q();
         let excess = self.largest.saturating_sub(self.bytes / u64::from(self.p.max(1)));
-        let on_the_link = excess as f64 * f64::from(q.saturating_sub(1)) * costs.byte;
-        if self.bytes <= SMALL || q < 2 || on_the_link < 2.0 * costs.block {
+        let share = |bytes: u64| bytes as f64 * f64::from(q.saturating_sub(1)) * costs.byte;
+        if self.bytes <= SMALL || q < 2 || share(excess) < 2.0 * costs.block {
             return 1;
         }
-        whole_phases(best(excess, self.largest, q, costs).round() as u64, q)
+        let blocks = match self.is_one_ranks() {
+            true => best(excess, self.largest, q, costs),
+            false => (share(self.bytes) / costs.latency).sqrt(),
+        };
+        whole_phases(blocks.round() as u64, q)
     }
 
     /// The most bytes of a leg of any rank.
@@ -172,6 +176,37 @@ impl Problem {
         let span = if entry.pipelined { Span::Whole } else { entry.span };
         let reached = entry.near || self.all_wide;
         reached && self.collective != Collective::Alltoallv && self.bytes_of_leg(span) <= SMALL
+    }
+
+    /// How far a run of it goes ahead; see [`pace`].
+    pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
+        match (self.collective.numbering(), piece) {
+            (Numbering::Whole, _) if entry.pipelined => pace(self.bytes / u64::from(blocks), costs),
+            // Nothing waits for anything: turns alone keep ranks from meeting at one target.
+            (Numbering::Pairs, 0) => {
+                let piece = self.longest(entry, costs).unwrap_or(usize::MAX) as u64;
+                Pace { turns: Some(1), ..pace(piece.min(self.largest.max(1)), costs) }
+            }
+            (_, 0) => pace(self.largest / u64::from(blocks), costs),
+            (_, piece) => {
+                let by_turns = entry.scattered && blocks > 1 && !self.is_one_ranks();
+                Pace { turns: by_turns.then_some(1), ..pace(piece as u64, costs) }
+            }
+        }
+    }
+
+    /// Whether one rank has most of it: then it is that rank's broadcast, or reduction.
+    fn is_one_ranks(&self) -> bool {
+        self.largest > self.bytes / 2
+    }
+
+    /// The most bytes of a put into its place, where a larger one would keep words about turns and
+    /// acknowledgements waiting behind it; `None`: as the transport likes.
+    pub fn longest(&self, entry: &Entry, costs: &Costs) -> Option<usize> {
+        let direct = self.collective.numbering() == Numbering::Pairs && !entry.scattered;
+        direct
+            .then(|| (costs.block / PIECE_SHARE / costs.byte) as usize)
+            .map(|bytes| bytes.clamp(PIECES.0 as usize, PIECES.1 as usize))
     }
 
     /// Bytes of a staged piece, a whole number of elements; 0 where nothing is staged.
@@ -202,7 +237,7 @@ fn best(bytes: u64, largest: u64, q: u32, costs: &Costs) -> f64 {
 pub fn pace(bytes: u64, costs: &Costs) -> Pace {
     let block = bytes as f64 * costs.byte;
     let more = (costs.latency / block.max(1e-12)).min(f64::from(LOOKAHEAD - 1)) as u32;
-    Pace { in_flight: 2 + more, lookahead: 1 + more }
+    Pace { in_flight: 2 + more, lookahead: 1 + more, turns: None }
 }
 
 /// The next number of blocks of which the rounds are whole phases of q: `n - 1` is a multiple of q, and

@@ -251,10 +251,14 @@ impl Communicator {
 
     fn in_background<T: Element>(&self, window: &Window<T>, call: &Call<T>, prepared: bool) -> Result<Held> {
         let elements = self.check_window(call, window)?;
-        let decision = self.decide(call, elements)?;
+        let mut decision = self.decide(call, elements)?;
         if is_relay(&decision) {
-            let what = format!("`{}` in the background", decision.entry.name);
-            return Err(call.bad(what, "call it at once, or take `ring`"));
+            if call.algorithm.is_some() {
+                let what = format!("`{}` in the background", decision.entry.name);
+                return Err(call.bad(what, "call it at once, or take `ring`"));
+            }
+            // What is handed on lies in a workspace, which lasts as long as a call does.
+            decision = self.decide(&call.clone().algorithm("ring"), elements)?;
         }
         self.held(call, &decision, elements, self.source_of(window), prepared)
     }
@@ -326,8 +330,9 @@ impl Communicator {
             group: None,
             plan: Box::new(PingPong(self.place)),
             layout: Box::new(Partition::even(bytes as u64, 1)),
-            pace: Pace { in_flight: 1, lookahead: 1 },
+            pace: Pace { in_flight: 1, lookahead: 1, turns: None },
             piece: 0,
+            longest: usize::MAX,
             fold: None,
             small: false,
             from: Source::Registered(region),
@@ -357,8 +362,9 @@ fn barrier_task(
         signature: Signature::bare(collective),
         plan: Box::new(Dissemination::new(place)),
         layout: Box::new(Partition::even(0, 1)),
-        pace: Pace { in_flight: 1, lookahead: 1 },
+        pace: Pace { in_flight: 1, lookahead: 1, turns: None },
         piece: 0,
+        longest: usize::MAX,
         fold: None,
         small: true,
         from: Source::Unregistered(Memory::zeroed(0)?),

@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
-use crate::select::{self, LAST, Problem};
+use crate::select::{LAST, Problem, SMALL};
 
 /// What has been decided about a call: all ranks decide alike.
 pub(super) struct Decision {
@@ -78,13 +78,13 @@ impl Communicator {
                 call.bad(format!("no algorithm `{name}`"), format!("take one of: {}", names.join(", ")))
             );
         };
-        match problem.candidates().any(|one| std::ptr::eq(one, entry)) {
-            true => Ok(entry),
-            false => Err(call.bad(
-                format!("algorithm `{name}` does not serve this call: {}", entry.restriction),
-                "leave the choice to the library, or name another",
-            )),
+        if problem.candidates().any(|one| std::ptr::eq(one, entry)) {
+            return Ok(entry);
         }
+        let short = format!("it takes {SMALL} bytes at most, on up to 48 ranks");
+        let fit_for = if entry.exchanges { &short } else { entry.restriction };
+        let what = format!("algorithm `{name}` does not serve this call: {fit_for}");
+        Err(call.bad(what, "leave the choice to the library, or name another"))
     }
 
     /// The task of a call as it was decided; `received` is where, in elements, what comes in begins in its
@@ -116,19 +116,15 @@ impl Communicator {
             Numbering::Pairs => Box::new(self.pairs(call, &problem, received)),
         };
         let piece = problem.piece(entry, &self.costs);
-        let put = match (call.collective.numbering(), piece) {
-            (Numbering::Whole, _) if entry.pipelined => problem.bytes / u64::from(blocks),
-            (_, 0) => problem.largest / u64::from(blocks),
-            (_, piece) => piece as u64,
-        };
         Task {
             communicator: self.number,
             group: self.group.clone(),
             signature: self.signature(call, decision, prepared),
             plan,
             layout,
-            pace: select::pace(put, &self.costs),
+            pace: problem.pace(entry, blocks, piece, &self.costs),
             piece,
+            longest: problem.longest(entry, &self.costs).unwrap_or(usize::MAX),
             fold: call.fold.clone(),
             small: problem.is_small(entry),
             from: ends.from,

@@ -109,6 +109,11 @@ pub enum Kind {
         /// How many.
         pieces: u32,
     },
+    /// It is the turn of the receiver's put of a round.
+    Turn {
+        /// Of which.
+        round: u32,
+    },
 }
 
 /// The head of every message in a slot.
@@ -129,14 +134,15 @@ pub const HEADER: usize = 80;
 const NO_FOLD: (u8, u8) = (0, 0);
 
 impl Header {
-    /// As it lies in a slot: little-endian, fixed places.
-    pub fn encode(&self) -> [u8; HEADER] {
+    /// As it lies in a slot, with slots that are given back on the way: little-endian, fixed places.
+    pub fn encode(&self, credits: u8) -> [u8; HEADER] {
         let none = RemoteKey::default();
         let (kind, target, staging, operation, word) = match self.kind {
             Kind::Ready { target, staging, operation, source } => (1, target, staging, operation, source),
             Kind::Again => (2, none, none, 0, 0),
             Kind::Data { round } => (3, none, none, 0, round),
             Kind::Taken { pieces } => (4, none, none, 0, pieces),
+            Kind::Turn { round } => (5, none, none, 0, round),
         };
         let signature = self.call.signature;
         let fold = signature.fold.unwrap_or(NO_FOLD);
@@ -159,11 +165,12 @@ impl Header {
         bytes[56..64].copy_from_slice(&staging.base.to_le_bytes());
         bytes[64..72].copy_from_slice(&staging.key.to_le_bytes());
         bytes[72..76].copy_from_slice(&word.to_le_bytes());
+        bytes[76] = credits;
         bytes
     }
 
-    /// From a slot; `None` for what no rank of this version writes.
-    pub fn decode(bytes: &[u8; HEADER]) -> Option<Header> {
+    /// From a slot, with the slots that are given back; `None` for what no rank of this version writes.
+    pub fn decode(bytes: &[u8; HEADER]) -> Option<(Header, u8)> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let key = |at: usize| RemoteKey { base: long(at), key: long(at + 8) };
@@ -173,6 +180,7 @@ impl Header {
             2 => Kind::Again,
             3 => Kind::Data { round: word(72) },
             4 => Kind::Taken { pieces: word(72) },
+            5 => Kind::Turn { round: word(72) },
             _ => return None,
         };
         let fold = (bytes[30], bytes[31]);
@@ -187,7 +195,7 @@ impl Header {
             prepared: bytes[3] != 0,
         };
         let call = Call { communicator: word(32), number: word(4), signature };
-        Some(Header { kind, call, iteration: word(8) })
+        Some((Header { kind, call, iteration: word(8) }, bytes[76]))
     }
 }
 
@@ -208,9 +216,10 @@ mod tests {
                     Kind::Again,
                     Kind::Data { round: blocks },
                     Kind::Taken { pieces: root },
+                    Kind::Turn { round: root },
                 ] {
                     let header = Header { kind, call, iteration };
-                    prop_assert_eq!(Header::decode(&header.encode()), Some(header));
+                    prop_assert_eq!(Header::decode(&header.encode(operation as u8)), Some((header, operation as u8)));
                 }
             }
         }

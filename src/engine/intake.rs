@@ -77,6 +77,11 @@ impl Intake {
         intake
     }
 
+    /// The round that is taken in now, to be looked at.
+    pub fn now(&self) -> Option<&Current> {
+        self.current.as_ref()
+    }
+
     /// The round that is taken in now.
     pub fn current(&mut self) -> Option<&mut Current> {
         self.current.as_mut()

@@ -70,6 +70,8 @@ pub struct Task {
     pub pace: Pace,
     /// Bytes of a staged piece: a whole number of elements, and 0 where nothing is folded or packed.
     pub piece: usize,
+    /// The most bytes of a put into its place, if not what the transport takes; at least 1.
+    pub longest: usize,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<Arc<dyn Fold>>,
     /// Whether all travels in slots: every leg has at most [`PAYLOAD`](slots::PAYLOAD) bytes, and every
@@ -201,9 +203,22 @@ impl Engine {
     pub fn prepare(&mut self, task: Task) -> Result<Handle> {
         self.check()?;
         let handle = self.vacancy()?;
-        let Task { communicator, group, signature, plan, layout, pace, piece, fold, small, from, to } = task;
+        let Task {
+            communicator,
+            group,
+            signature,
+            plan,
+            layout,
+            pace,
+            piece,
+            longest,
+            fold,
+            small,
+            from,
+            to,
+        } = task;
         let path = self.path(small, from, to)?;
-        let rule = Rule { piece: if small { 0 } else { piece }, max_put: self.limits().max_put };
+        let rule = Rule { piece: if small { 0 } else { piece }, max_put: self.limits().max_put.min(longest) };
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
         let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold };
         // The others have begun the call, or will: they must hear that it comes to nothing.
@@ -485,7 +500,12 @@ impl Engine {
 
     /// A message has landed in a slot: it is taken by its operation, or waits for it.
     fn message(&mut self, landed: Landed) -> Result<()> {
+        let could = self.io.slots.may_send(landed.channel);
         let header = self.io.slots.header(landed)?;
+        if !could {
+            // Whatever waited for a slot of this channel.
+            self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
+        }
         let waiting = Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) };
         if let Some(waiting) = self.take(waiting)? {
             self.keep(waiting, landed);
@@ -528,6 +548,7 @@ impl Engine {
                 let taken = entry.operation.message(round, &payload);
                 awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
             }
+            Kind::Turn { round } => entry.operation.admitted(peer, &message.header, round),
             Kind::Taken { pieces } => entry.operation.taken(peer, &message.header, pieces),
             Kind::Ready { .. } | Kind::Again => entry.operation.ready(peer, &message.header),
         }

@@ -6,6 +6,7 @@
 //! small blocks that travel together, go through staging slots ([`super::intake`] takes them out).
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::call::{Call, Header, Kind};
@@ -66,6 +67,10 @@ pub struct Pace {
     pub in_flight: u32,
     /// Rounds from the first unfinished one that are looked at for a put; at most [`LOOKAHEAD`](super::run::LOOKAHEAD).
     pub lookahead: u32,
+    /// How many legs may be on their way to one target at a time, in the order of its rounds; `None`: any.
+    /// Where legs differ in size, or wait for nothing, a source that is ahead would else take half of its
+    /// target's link from the one whose turn it is.
+    pub turns: Option<u32>,
 }
 
 /// How far a pump got.
@@ -119,6 +124,9 @@ pub struct Operation {
     told: usize,
     staging: Option<Staging>,
     intake: Intake,
+    /// The rounds whose sources have been told that it is their turn, and the first that has not been looked at.
+    turns: VecDeque<u32>,
+    next_turn: u32,
     /// Direct puts of a round that are still to land, for rounds of which some have.
     partial: Vec<Partial>,
     targets: Vec<Target>,
@@ -154,6 +162,8 @@ struct Target {
     /// Pieces that have been put to its staging slots, and how many it has allowed.
     pieces: u32,
     allowed: u32,
+    /// The last round of which it has said that it is its turn.
+    admitted: Option<u32>,
 }
 
 /// What a target has told.
@@ -201,7 +211,7 @@ struct Outgoing {
     round: u32,
     target: usize,
     report: Report,
-    direct: Vec<Stretch>,
+    direct: VecDeque<Stretch>,
     staged: Pieces,
 }
 
@@ -232,6 +242,7 @@ impl Operation {
                 ahead: 0,
                 pieces: 0,
                 allowed: 0,
+                admitted: None,
             })
         };
         let sources = sources.into_iter().map(source).collect::<Result<Vec<_>>>()?;
@@ -256,6 +267,8 @@ impl Operation {
             told: 0,
             staging: staging.transpose()?,
             intake: Intake::default(),
+            turns: VecDeque::new(),
+            next_turn: 0,
             partial: Vec::new(),
             targets,
             packing: None,
@@ -301,8 +314,10 @@ impl Operation {
         self.told = 0;
         self.sources.iter_mut().for_each(|source| source.stock = Stock::default());
         for target in &mut self.targets {
-            (target.pieces, target.allowed) = (0, STAGES as u32);
+            (target.pieces, target.allowed, target.admitted) = (0, STAGES as u32, None);
         }
+        self.turns.clear();
+        self.next_turn = 0;
         self.partial.clear();
         self.intake = match self.takes_in() {
             true => Intake::new(&**self.run.plan(), &*self.layout, self.rule),
@@ -363,6 +378,14 @@ impl Operation {
         let current = self.active && header.iteration == self.iteration();
         if let Some(target) = self.targets.iter_mut().find(|target| current && target.world == peer) {
             target.allowed = target.allowed.saturating_add(pieces);
+        }
+    }
+
+    /// A peer says that it is the turn of the leg of this round.
+    pub fn admitted(&mut self, peer: Rank, header: &Header, round: u32) {
+        let current = self.active && header.iteration == self.iteration();
+        if let Some(target) = self.targets.iter_mut().find(|target| current && target.world == peer) {
+            target.admitted = target.admitted.max(Some(round));
         }
     }
 
@@ -456,7 +479,11 @@ impl Operation {
         if !self.active {
             return Ok(Pumped::All);
         }
-        let done = self.tell(io)? & self.put_all(io)? & self.give_back_stages(io)?;
+        // First of all, so that no source waits for a word that is behind this rank's own blocks.
+        if !self.tell(io)? {
+            return Ok(Pumped::HeldUp);
+        }
+        let done = self.put_all(io)? & self.give_back_stages(io)? & self.give_turns(io)?;
         self.settle();
         Ok(if done { Pumped::All } else { Pumped::HeldUp })
     }
@@ -606,21 +633,67 @@ impl Operation {
         Ok(true)
     }
 
+    /// Tells sources whose turn it is: as many at a time as the pace says, where one whose last put is on its
+    /// way does not count. False where one could not be told.
+    fn give_turns(&mut self, io: &mut Io) -> Result<bool> {
+        let Some(most) = self.pace.turns.filter(|_| self.is_direct()) else { return Ok(true) };
+        while self.next_turn < self.run.plan().rounds() {
+            while self.turns.front().is_some_and(|&round| self.has_nearly_arrived(round)) {
+                self.turns.pop_front();
+            }
+            if self.turns.len() == most as usize {
+                return Ok(true);
+            }
+            if let Some(leg) = self.run.plan().round(self.next_turn).arrival {
+                if !self.give_turn(leg.peer, io)? {
+                    return Ok(false);
+                }
+                self.turns.push_back(self.next_turn);
+            }
+            self.next_turn += 1;
+        }
+        Ok(true)
+    }
+
+    fn give_turn(&mut self, source: Rank, io: &mut Io) -> Result<bool> {
+        let Some(source) = self.sources.iter().find(|other| other.rank == source) else {
+            return Err(self.twice(self.next_turn));
+        };
+        let kind = Kind::Turn { round: self.next_turn };
+        let header = Header { kind, call: self.call, iteration: self.iteration() };
+        io.slots.send(&mut *io.transport, &mut io.tokens, source.channel, &header, None)
+    }
+
+    fn has_nearly_arrived(&self, round: u32) -> bool {
+        let (piece, low) = (self.rule.piece, self.run.arrived_before());
+        let current = self.intake.now().filter(|current| current.round == round);
+        let staged = current.map(|current| current.pieces.left() <= piece);
+        let partial = self.partial.iter().find(|partial| partial.round == round);
+        let direct = partial.map(|partial| partial.left <= 1);
+        let nearly = staged != Some(false) && direct != Some(false) && staged.or(direct).is_some();
+        low > round || low == round && nearly
+    }
+
     fn next_put(&self, slots: &Slots) -> Option<Order> {
         let target = |rank| self.targets.iter().position(|target| target.rank == rank);
         match self.path {
             Path::Slots { .. } => self
                 .run
-                .next_put(|peer| target(peer).is_some_and(|i| slots.may_send(self.targets[i].channel))),
+                .next_put(|_, peer| target(peer).is_some_and(|i| slots.may_send(self.targets[i].channel))),
             Path::Direct { .. } if self.flying >= self.pace.in_flight => None,
-            Path::Direct { .. } => self.run.next_put(|peer| {
+            Path::Direct { .. } => self.run.next_put(|round, peer| {
                 target(peer).is_some_and(|i| {
                     let target = &self.targets[i];
                     let idle = self.legs.iter().all(|leg| leg.target != i);
-                    idle && (self.is_ready(target) || self.may_go_ahead(target, slots))
+                    idle && self.is_admitted(target, round)
+                        && (self.is_ready(target) || self.may_go_ahead(target, slots))
                 })
             }),
         }
+    }
+
+    fn is_admitted(&self, target: &Target, round: u32) -> bool {
+        self.pace.turns.is_none() || target.admitted.is_some_and(|admitted| round <= admitted)
     }
 
     fn is_ready(&self, target: &Target) -> bool {
@@ -656,7 +729,7 @@ impl Operation {
             round: order.round,
             target,
             report,
-            direct: leg.direct,
+            direct: leg.direct.into(),
             staged: leg.staged,
         });
         self.run.ordered(order);
@@ -716,7 +789,7 @@ impl Operation {
     fn put_leg(&mut self, i: usize, io: &mut Io) -> Result<bool> {
         while self.flying < self.pace.in_flight {
             let leg = &self.legs[i];
-            let taken = match leg.direct.first() {
+            let taken = match leg.direct.front() {
                 Some(&stretch) => self.put_in_place(i, stretch, io)?,
                 None if leg.staged.left() == 0 => return Ok(true),
                 None if self.targets[leg.target].pieces >= self.targets[leg.target].allowed => {
@@ -749,7 +822,7 @@ impl Operation {
         };
         let posted = io.tokens.put(&mut *io.transport, Use::Block(self.number.into()), put)?;
         if posted != Posted::Busy {
-            self.legs[i].direct.remove(0);
+            self.legs[i].direct.pop_front();
         }
         Ok(self.posted(posted))
     }

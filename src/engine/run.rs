@@ -105,10 +105,10 @@ impl<P: Plan> Run<P> {
         &self.plan
     }
 
-    /// The next put whose needs are met and whose peer `is_ready`: the same one again until it is
+    /// The next put whose needs are met and whose peer `is_ready` for its round: the same one again until it is
     /// [ordered](Self::ordered).
-    pub fn next_put(&self, is_ready: impl Fn(Rank) -> bool) -> Option<Order> {
-        let can = |needs, peer| self.arrivals.meet(needs) && is_ready(peer);
+    pub fn next_put(&self, is_ready: impl Fn(u32, Rank) -> bool) -> Option<Order> {
+        let can = |round, needs, peer| self.arrivals.meet(needs) && is_ready(round, peer);
         let round = self.orders.find(self.lookahead, self.in_order, can)?;
         let Round { put, needs, .. } = self.plan.round(round);
         put.map(|put| Order { round, put, unpaced: needs == Needs::Nothing })
@@ -139,6 +139,11 @@ impl<P: Plan> Run<P> {
     /// Puts that were ordered and whose source is still needed.
     pub fn in_flight(&self) -> u32 {
         self.in_flight
+    }
+
+    /// The first round whose arrival is still to land.
+    pub fn arrived_before(&self) -> u32 {
+        self.arrivals.low
     }
 
     /// Whether the round's arrival, if it has one, has landed.
@@ -215,13 +220,13 @@ impl Orders {
 
     /// The lowest waiting round of the next `lookahead` of which `can` holds; where order is kept, none
     /// to a peer that an earlier one waits for.
-    fn find(&self, lookahead: u32, in_order: bool, can: impl Fn(Needs, Rank) -> bool) -> Option<u32> {
+    fn find(&self, lookahead: u32, in_order: bool, can: impl Fn(u32, Needs, Rank) -> bool) -> Option<u32> {
         let window = u64::MAX >> (LOOKAHEAD - lookahead);
         let mut left = self.waiting.rotate_right(self.low % LOOKAHEAD) & window;
         while left != 0 {
             let round = self.low + left.trailing_zeros();
             let (needs, peer) = self.entries[(round % LOOKAHEAD) as usize];
-            if can(needs, peer) && !(in_order && self.waits_for(peer, round)) {
+            if can(round, needs, peer) && !(in_order && self.waits_for(peer, round)) {
                 return Some(round);
             }
             left &= left - 1;
@@ -321,7 +326,7 @@ mod tests {
         loop {
             let rank = random.usize(0..runs.len());
             if random.u8(0..4) < 2 {
-                if let Some(order) = runs[rank].next_put(|_| true)
+                if let Some(order) = runs[rank].next_put(|_, _| true)
                     && random.u8(0..4) != 0
                 {
                     runs[rank].ordered(order);
@@ -356,7 +361,7 @@ mod tests {
     fn a_put_waits_for_the_arrival_that_it_forwards_and_for_no_other() {
         let plan = || broadcast(3);
         let mut run = Run::new(plan(), LOOKAHEAD);
-        assert_eq!(run.next_put(|_| true), None);
+        assert_eq!(run.next_put(|_, _| true), None);
         let (round, arrival) = (0..plan().rounds())
             .rev()
             .find_map(|i| {
@@ -364,7 +369,7 @@ mod tests {
             })
             .unwrap();
         run.arrived(round).unwrap();
-        assert_eq!(run.next_put(|_| true).unwrap().put.blocks, arrival.blocks);
+        assert_eq!(run.next_put(|_, _| true).unwrap().put.blocks, arrival.blocks);
     }
 
     fn forwards(plan: &dyn Plan, arrival: u32, blocks: Blocks) -> bool {
@@ -378,7 +383,7 @@ mod tests {
     fn a_peer_that_is_not_ready_holds_up_only_its_own_puts() {
         let mut root = Run::new(broadcast(0), LOOKAHEAD);
         let mut peers = Vec::new();
-        while let Some(order) = root.next_put(|peer| peer != 1) {
+        while let Some(order) = root.next_put(|_, peer| peer != 1) {
             root.ordered(order);
             peers.push(order.put.peer);
         }

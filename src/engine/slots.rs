@@ -180,7 +180,7 @@ impl Slots {
         let slot = channel.free.trailing_zeros() as usize;
         let offset = bank.place(to, slot);
         let len = HEADER + payload.map_or(0, |(_, stretches)| total(stretches));
-        bank.outbox.memory.write(offset, &header.encode());
+        bank.outbox.memory.write(offset, &header.encode(channel.owed));
         if let Some((memory, stretches)) = payload {
             let mut at = offset + HEADER;
             for stretch in stretches {
@@ -201,23 +201,27 @@ impl Slots {
         let posted = tokens.put(transport, Use::Slot, put)?;
         if posted != Posted::Busy {
             self.channels[to].free &= !(1 << slot);
+            self.channels[to].owed = 0;
         }
         Ok(posted != Posted::Busy)
     }
 
-    /// The head of a message.
-    pub fn header(&self, landed: Landed) -> Result<Header> {
+    /// The head of a message that has just landed; slots that it gives back are free again.
+    pub fn header(&mut self, landed: Landed) -> Result<Header> {
         let mut bytes = [0; HEADER];
         let (inbox, offset) = self.place(landed);
         inbox.read(offset, &mut bytes);
-        Header::decode(&bytes).ok_or_else(|| {
+        let decoded = Header::decode(&bytes).ok_or_else(|| {
             let peer = self.rank_of(landed.channel);
             Error::transport(
                 "slot",
                 format!("rank {peer} sent a message that makes no sense"),
                 "is it the same version?",
             )
-        })
+        });
+        let (header, credits) = decoded?;
+        self.channels[landed.channel].free |= credits;
+        Ok(header)
     }
 
     /// Where a message's data lie.
@@ -261,14 +265,14 @@ impl Slots {
         self.channels[channel as usize].free |= slots;
     }
 
-    /// Gives slots back to those who lack three quarters of theirs: a notice wakes its receiver, so
-    /// there is one for several slots, while the peer still has some. False where the transport was
+    /// Gives slots back to those who lack half of theirs and have not been sent a message since, which takes
+    /// them along: a notice wakes its receiver, so there is one for several slots, while the peer still has some. False where the transport was
     /// busy: pay again, as no event may come that would tell.
     pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<bool> {
         let mut paid = true;
         for channel in &mut self.channels {
             let lacking = (channel.owed | channel.held).count_ones() as usize;
-            if channel.owed == 0 || lacking < SLOTS * 3 / 4 {
+            if channel.owed == 0 || lacking < SLOTS / 2 {
                 continue;
             }
             let put = Put {
