@@ -9,6 +9,8 @@ use circulant::collective::Collective::{self, *};
 use crate::job::Job;
 
 const TENSES: [&str; 5] = ["slice", "named", "window", "started", "prepared"];
+/// Those in which an algorithm may be named.
+const IN_PLACE: [&str; 4] = ["slice", "window", "started", "prepared"];
 const KINDS: [&str; 4] = ["regular", "irregular", "degenerate", "ragged"];
 
 /// What users call and that has data.
@@ -121,34 +123,33 @@ fn one_very_large_vector_of_each_tense() {
     script.is_verified(3, "tcp");
 }
 
+/// The words for each algorithm that fits so many ranks of a `world`, with each of these counts as far as it
+/// takes them.
+pub fn algorithms(ranks: u32, world: u32, counts: &[usize]) -> String {
+    let mut script = Script::default();
+    for collective in collectives() {
+        for entry in algorithm::of(collective).filter(|entry| entry.fits(ranks)) {
+            // Those take no more than a slot, of 2048 elements, where all ranks have slots for all.
+            let takes = |count| !entry.exchanges || (count < 2048 && world <= 48);
+            for count in counts.iter().filter(|&&count| takes(count)) {
+                // What is handed on by others is so at once only.
+                let at_once = entry.scattered && collective == Alltoall;
+                let tenses = if at_once { &["slice", "window"][..] } else { &IN_PLACE };
+                let tense = tenses[script.calls % tenses.len()];
+                let kind = kinds(collective)[script.calls % kinds(collective).len()];
+                let root = script.calls % ranks as usize;
+                let of = format!("tense={tense}:kind={kind}:count={count}:root={root}");
+                script.call(collective, &format!("{of}:algorithm={}", entry.name));
+            }
+        }
+    }
+    script.text
+}
+
 #[test]
 fn every_algorithm_that_fits() {
     for ranks in [4, 6, 8] {
-        let mut script = Script::default();
-        for collective in collectives() {
-            for entry in algorithm::of(collective).filter(|entry| entry.fits(ranks)) {
-                let sizes: &[usize] =
-                    if entry.exchanges { &[0, 1, 1000] } else { &[0, 1, 1000, 2500, 30_001] };
-                for count in sizes {
-                    let kind = kinds(collective)[script.calls % kinds(collective).len()];
-                    let root = script.calls % ranks as usize;
-                    // The forms by name choose for themselves, and what is handed on is so at once only.
-                    let at_once = entry.scattered && collective == Alltoall;
-                    let tenses: &[&str] = if at_once {
-                        &["slice", "window"]
-                    } else {
-                        &["slice", "window", "started", "prepared"]
-                    };
-                    let tense = tenses[script.calls % tenses.len()];
-                    let algorithm = entry.name;
-                    script.call(
-                        collective,
-                        &format!("tense={tense}:kind={kind}:count={count}:root={root}:algorithm={algorithm}"),
-                    );
-                }
-            }
-        }
-        script.is_verified(ranks, "tcp");
+        verified(ranks, "tcp", &algorithms(ranks, ranks, &[0, 1, 1000, 2500, 30_001]));
     }
 }
 
@@ -161,7 +162,7 @@ fn every_number_of_blocks() {
                 for blocks in [1, 2, 7, 200] {
                     for count in [0, 1, 1000, 20_001] {
                         let kind = kinds(collective)[script.calls % kinds(collective).len()];
-                        let tense = ["slice", "window", "started", "prepared"][script.calls % 4];
+                        let tense = IN_PLACE[script.calls % 4];
                         let algorithm = entry.name;
                         script.call(collective, &format!("tense={tense}:kind={kind}:count={count}:blocks={blocks}:algorithm={algorithm}"));
                     }

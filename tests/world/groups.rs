@@ -1,6 +1,7 @@
 //! Communicators split, duplicated and freed: their calls do not mix with each other's.
 
-use crate::collectives::verified;
+use crate::collectives::{algorithms, verified};
+use crate::job::Job;
 
 /// Calls of each kind that a communicator makes; pending ones last.
 const CALLS: &str = "broadcast:count=9 allreduce:count=3000 allgatherv:kind=irregular:count=700 \
@@ -43,12 +44,15 @@ fn communicators_are_freed_and_made_again() {
 
 #[test]
 fn more_ranks_than_all_have_channels_to() {
-    let calls = "broadcast:count=9:root=3 allreduce:count=50 allreduce:count=3000 allgather:count=30 \
-        alltoall:count=2 alltoall:count=40 scatter:count=100:root=48 gatherv:kind=irregular:count=10 \
-        reduce_scatter_block:count=7 reduce:type=matrix:op=product:count=5";
-    verified(
-        49,
-        "tcp",
-        &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=1").replace("root=48", "root=20"),
-    );
+    // The roots are ranks of the part that is split off, too.
+    let calls = algorithms(25, 50, &[1, 60]);
+    verified(50, "tcp", &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=30000"));
+}
+
+#[test]
+fn ranks_of_a_part_that_disagree_end_the_job() {
+    let script = |op| format!("world split 2 -1 on 1 allreduce:count=9:op={op} on 0 barrier");
+    for end in Job::new(5, &script("sum")).but(3, &script("max")).meet().end() {
+        end.assert_error(&["allreduce(sum of i32, 36 bytes", "rank 3 makes allreduce(max of i32, 36 bytes"]);
+    }
 }

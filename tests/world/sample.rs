@@ -108,7 +108,7 @@ samples! {
     f64: random => f64::from(f32::sample(random)), number extreme;
     Complex<f32>: random => complex(random), number;
     Complex<f64>: random => Complex::new(complex(random).re.into(), complex(random).im.into()), number;
-    bool: random => random % 4 == 0, truth;
+    bool: random => random.is_multiple_of(4), truth;
     Located<f32, i32>: random => located(random, random as i32 % 50), place;
     Located<f32, u32>: random => located(random, random as u32 % 50), place;
     Located<f64, i64>: random => located(random, random as i64 % 50), place;
