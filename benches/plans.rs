@@ -85,7 +85,7 @@ fn drive(p: u32) {
         if run.plan().round(i).arrival.is_some() {
             run.arrived(i).expect("the plan has this arrival");
         }
-        while let Some(order) = run.next_put(|_| true) {
+        while let Some(order) = run.next_put(|_, _| true) {
             run.ordered(order);
             run.sent();
         }

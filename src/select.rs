@@ -20,12 +20,14 @@ pub struct Costs {
     /// Seconds that a further block costs: less than a put's latency, as most of that passes while other
     /// blocks are on the link.
     pub block: f64,
+    /// Ranks that share a core, at least 1: what a message costs the processor, each of them pays in turn.
+    pub crowd: f64,
 }
 
 impl Default for Costs {
     /// A fast network's: 2 µs a put, 10 GB/s.
     fn default() -> Self {
-        Costs { latency: 2e-6, byte: 1e-10, block: 3e-7 }
+        Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0 }
     }
 }
 
@@ -42,9 +44,11 @@ pub const LAST: u8 = 8;
 /// blocks than this gives wait for each other (manual, "Number of blocks").
 pub const BLOCK_SHARE: f64 = 0.2;
 
-/// What each further short message costs as a share of a put's latency: on the emulated cluster, with 16 ranks,
-/// it is the processors' time that an all-to-all of 1 KiB takes.
-const MESSAGE_SHARE: f64 = 0.5;
+/// What each further message of an all-to-all costs, in terms of a block's cost and of the crowd that it makes
+/// work. Measured on the emulated cluster with 8, 16 and 36 ranks on two cores.
+const MESSAGE: f64 = 1.5;
+/// Ranks to a core beyond which processors, not links, are what a call waits for.
+const MANY: f64 = 4.0;
 
 /// As long as a further block costs less than this share of its time on the link, blocks are made smaller
 /// than the model asks for: it knows nothing of blocks that meet at a receiver and wait for each other.
@@ -56,8 +60,13 @@ const SMALLEST: u64 = 7168;
 
 /// A staged piece is so large that a further one costs this share of its time on the link.
 const PIECE_SHARE: f64 = 0.025;
-/// Bytes of a staged piece, at least and at most.
+/// Bytes of a staged piece, and of a put by turns, at least and at most. A leg that waits for all before it
+/// gains nothing by small pieces; one of several blocks is about as large as these.
 const PIECES: (u64, u64) = (8 << 10, 256 << 10);
+const LEAST_OF_MANY: u64 = 16 << 10;
+const LEAST_OF_ONE: u64 = 64 << 10;
+/// Parts count as of one size where what they differ by costs less than this share of the time of all.
+const EVEN: f64 = 0.02;
 /// The most bytes that the staging slots of a call take, whatever its size.
 pub const STAGING: u64 = 16 << 20;
 
@@ -120,7 +129,8 @@ impl Problem {
     fn relay_pays(&self, costs: &Costs) -> bool {
         let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
         let handed_on = q * (costs.latency + m / 2.0);
-        handed_on < costs.latency * (1.0 + f64::from(self.p - 1) * MESSAGE_SHARE) + m
+        let message = costs.block * costs.crowd * MESSAGE * many(costs);
+        handed_on < costs.latency + f64::from(self.p - 1) * message + m
     }
 
     /// How many blocks a vector, or each part, is cut into, where it is not told.
@@ -150,16 +160,16 @@ impl Problem {
         let q = self.q();
         let excess = self.largest.saturating_sub(self.bytes / u64::from(self.p.max(1)));
         let share = |bytes: u64| bytes as f64 * f64::from(q.saturating_sub(1)) * costs.byte;
-        if self.bytes <= SMALL || q < 2 || share(excess) < 2.0 * costs.block {
+        if self.bytes <= SMALL || q < 2 || share(excess) < EVEN * self.bytes as f64 * costs.byte {
             return 1;
         }
         if self.is_one_ranks() {
             return whole_phases(best(excess, self.largest, q, costs).round() as u64, q);
         }
         // A leg has about as many bytes as all parts' blocks of one number.
-        let most = self.bytes / SMALLEST;
+        let most = (self.bytes as f64 / (SMALLEST as f64 * many(costs))) as u64;
         let blocks = ((share(self.bytes) / costs.latency).sqrt().round() as u64).min(most);
-        if blocks <= u64::from(q) { 1 } else { whole_phases(blocks, q) }
+        if blocks <= 2 * u64::from(q) { 1 } else { whole_phases(blocks, q) }
     }
 
     /// The most bytes of a leg of any rank.
@@ -224,9 +234,15 @@ impl Problem {
         let most = STAGING / (u64::from(sources.max(1)) * STAGES as u64);
         let wanted = (costs.block / PIECE_SHARE / costs.byte) as u64;
         let unit = self.unit.max(1);
-        let elements = wanted.clamp(PIECES.0, PIECES.1).min(most) / unit;
+        let least = if entry.scattered { LEAST_OF_MANY } else { LEAST_OF_ONE };
+        let elements = wanted.clamp(least, PIECES.1).min(most) / unit;
         (elements.max(1) * unit) as usize
     }
+}
+
+/// How many times as much a message costs where many ranks share a core.
+fn many(costs: &Costs) -> f64 {
+    (costs.crowd / MANY).max(1.0)
 }
 
 fn best(bytes: u64, largest: u64, q: u32, costs: &Costs) -> f64 {
@@ -286,7 +302,7 @@ mod tests {
 
     #[test]
     fn blocks_grow_with_the_root_of_the_size() {
-        let costs = Costs { latency: 1e-5, byte: 1e-9, block: 1e-5 };
+        let costs = Costs { latency: 1e-5, byte: 1e-9, block: 1e-5, crowd: 1.0 };
         let blocks = |bytes| whole(bytes, 16).blocks_of_whole(&costs, FREE);
         assert_eq!(blocks(4096), 1);
         let (one, four) = (blocks(1 << 24), blocks(1 << 26));
@@ -301,7 +317,7 @@ mod tests {
 
     #[test]
     fn equal_parts_are_not_cut_and_one_rank_with_all_is_a_broadcast() {
-        let costs = Costs { latency: 1e-5, byte: 1e-8, block: 1e-6 };
+        let costs = Costs { latency: 1e-5, byte: 1e-8, block: 1e-6, crowd: 1.0 };
         assert_eq!(parts(16, &[1 << 20; 16]).blocks_of_parts(&costs), 1);
         let mut one = [0; 16];
         one[3] = 16 << 20;
@@ -312,7 +328,7 @@ mod tests {
 
     #[test]
     fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
-        let costs = Costs { latency: 1e-4, byte: 1e-7, block: 1e-5 };
+        let costs = Costs { latency: 1e-4, byte: 1e-7, block: 1e-5, crowd: 1.0 };
         let by = |bytes, commutes| {
             let problem = Problem { collective: Collective::Allreduce, commutes, ..whole(bytes, 8) };
             problem.algorithm(&costs).unwrap()

@@ -55,10 +55,11 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
         if place.size == 1 { alone(place, limits)? } else { among_others(&mut meeting, settings, limits)? };
     let about =
         About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.ranks_per_core() > 1.0 };
+    let crowd = meeting.ranks_per_core();
     let task = |engine: &Engine| barrier_task(engine.place(), WORLD, None, Collective::Finalize);
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let mut comm = Communicator::new(World::new(engine, Some(farewell)), place);
-    comm.costs = measure(&comm)?;
+    comm.costs = measure(&comm, crowd)?;
     comm.about = about;
     Ok(comm)
 }
@@ -100,8 +101,8 @@ const PROBE: usize = 1 << 16;
 /// On a fast one it grows to this, until it takes clearly longer than a short one.
 const LONGEST_PROBE: usize = 1 << 22;
 
-/// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word.
-fn measure(comm: &Communicator) -> Result<Costs> {
+/// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word, also for the crowd.
+fn measure(comm: &Communicator, crowd: f64) -> Result<Costs> {
     if comm.size() == 1 {
         return Ok(Costs::default());
     }
@@ -117,13 +118,14 @@ fn measure(comm: &Communicator) -> Result<Costs> {
         }
         bytes = (bytes * 8).min(LONGEST_PROBE);
     };
-    let mut costs = [short, byte, short * select::BLOCK_SHARE];
+    let mut costs = [short, byte, short * select::BLOCK_SHARE, crowd];
     comm.run(&mut costs, Call::broadcast(0))?;
     // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.
     Ok(Costs {
         latency: costs[0].clamp(1e-7, 1.0),
         byte: costs[1].clamp(1e-12, 1e-3),
         block: costs[2].clamp(1e-8, 1.0),
+        crowd: costs[3].clamp(1.0, 1e6),
     })
 }
 
