@@ -3,12 +3,14 @@
 //! Start at [`comm::Communicator`]: all ranks of a job hold one, and call the collectives on it.
 //!
 //! ```
-//! use circulant::comm::Communicator;
+//! use circulant::comm::{Call, Communicator};
+//! use circulant::fold::Sum;
 //!
 //! # fn main() -> circulant::error::Result<()> {
 //! let comm = &Communicator::loopback(1, 0)?[0]; // `Communicator::world()` in a job
 //! let mut data = [1, 2, 3];
 //! comm.broadcast(&mut data, 0)?;
+//! comm.run(&mut data, Call::allreduce(Sum))?;
 //! comm.barrier()?;
 //! # Ok(())
 //! # }
@@ -18,18 +20,18 @@
 //!
 //! An algorithm is a [`plan::Plan`]: a pure function from a round's number to what one rank does in that
 //! round. The engine carries it out; the lockstep check proves it for all ranks; the program prints it.
-//! Read backwards a broadcast is a reduction, so nothing is written twice.
+//! Read backwards a broadcast is a reduction, and an allgather a reduce-scatter, so nothing is written twice.
 //!
 //! # Map, from what users hold to what nobody sees
 //!
 //! | module | concept | never names |
 //! |---|---|---|
-//! | [`comm`] | communicators, windows, the collectives in three tenses; joins a job | |
-//! | [`select`] | into how many blocks, by which path | memory, transports |
-//! | [`algorithm`] | one file a collective, and the catalogue of all | bytes, networks |
-//! | [`plan`] | rounds, legs, blocks; composition; proof; table | bytes (but [`plan::partition`]), time, memory |
+//! | [`comm`] | communicators, windows, the collectives in three tenses and by name; joins a job | |
+//! | [`select`] | which algorithm, how many blocks, which path | memory, transports |
+//! | [`algorithm`] | one file a family of algorithms, and the catalogue of all | bytes, networks |
+//! | [`plan`] | rounds, legs, blocks; composition; proof; table | bytes (but [`plan::partition`], [`plan::layout`]), time, memory |
 //! | [`schedule`] | the circulant graph's mathematics | anything but ranks |
-//! | [`engine`] | the one loop: slots, readiness, credits, progress | a concrete transport, an algorithm |
+//! | [`engine`] | the one loop: slots, legs, staging, turns, credits, progress | a concrete transport, an algorithm |
 //! | [`fold`] | element types, operators, and the loops over them | ranks, networks |
 //! | [`transport`] | the contract of puts; loopback, faulty, fabric | blocks, rounds, collectives |
 //! | [`lifeline`] | who is alive, who waits for whom | data |
@@ -38,12 +40,14 @@
 //!
 //! # Walls
 //!
-//! - A module imports from those to its right in `comm → select → engine → transport, plan → rank`,
-//!   `comm → algorithm → schedule, plan` and `comm → boot, lifeline`, never from the left. Only `comm`
-//!   knows concrete transports. All may use [`error`], but for what is pure.
-//! - What is pure says `#![forbid(unsafe_code)]` at its head: rank, schedule, plan, algorithm, select,
-//!   lifeline, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
-//!   `transport::fabric` and the windows of `comm`.
+//! - A module imports from those to its right in `comm → select → engine → transport, plan, fold → rank`,
+//!   `comm, select → algorithm → plan → schedule → rank` and `comm → boot, lifeline`, never from the left; the
+//!   engine also asks the lifeline. Only `comm` knows concrete transports. All may use [`collective`]; and
+//!   [`error`], but for what is pure.
+//! - What is safe says `#![forbid(unsafe_code)]` at its head, for all below it: rank, collective, schedule, plan,
+//!   algorithm, select, lifeline, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
+//!   `transport::fabric`, bytes as elements ([`fold::element`], [`fold::Located`]), and the windows and lent slices of
+//!   `comm`; and in the two places of [`boot`] where a launcher's processes and descriptors are taken over.
 //! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`.
 
 pub mod algorithm;
