@@ -182,7 +182,7 @@ mod tests {
         let mut text = Vec::new();
         memory(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
-        assert!(text.contains("     2           1    128 KiB"), "{text}");
+        assert!(text.contains("     2     1  129.2 KiB"), "{text}");
         assert!(text.contains("  4096"), "{text}");
     }
 }

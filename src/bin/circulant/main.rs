@@ -16,7 +16,7 @@ use circulant::error::Error;
 use circulant::transport::fabric;
 use clap::{Parser, Subcommand};
 
-/// Broadcasts and other collectives by one-sided puts, in the least number of rounds.
+/// Collectives by one-sided puts, on the circulant graph and on others.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
