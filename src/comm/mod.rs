@@ -266,9 +266,8 @@ impl Communicator {
     fn at_once<T: Element>(&self, call: &Call<T>, elements: usize, memory: Source) -> Result<()> {
         let decision = self.decide(call, elements)?;
         if is_relay(&decision) {
-            let memory = memory.into_memory();
-            let half = memory.len() / 2;
-            return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, half));
+            let (memory, received) = (memory.into_memory(), call.sent(elements) * size_of::<T>());
+            return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, received));
         }
         let held = self.held(call, &decision, elements, memory, false)?;
         held.start()?;
