@@ -425,6 +425,8 @@ fn bad_arguments_are_named_and_break_nothing() {
     assert!(said(comm.run(&mut data, Call::allgatherv(&[4]))).contains("4 elements of a buffer of 3"));
     assert!(said(comm.run(&mut data, Call::allgatherv(&[usize::MAX]))).contains("elements of a buffer of 3"));
     assert!(said(comm.run(&mut data, Call::alltoall())).contains("3 elements in 2 equal parts"));
+    let own = Call::alltoallv(&[1], &[2]);
+    assert!(said(comm.run(&mut data, own)).contains("1 elements from rank 0 to itself, and 2 received"));
     let too_many = Call::alltoallv(&[usize::MAX], &[usize::MAX]);
     assert!(said(comm.run(&mut data, too_many)).contains("exceed all memory"));
     assert!(said(comm.allreduce(&[1], &mut data, Sum)).contains("a slice of 3 elements where 1 belong"));
@@ -563,6 +565,36 @@ fn new_channels_lose_no_slots_to_ranks_that_use_them_at_once() {
                     assert_eq!(data, [i]);
                 }
             }
+        });
+    }
+}
+
+#[test]
+fn elements_without_size_and_elements_larger_than_a_piece_are_moved_and_combined() {
+    type Large = [[u32; 256]; 128];
+    for p in [1, 2, 3, 5] {
+        on_threads(Communicator::loopback(p, 6).unwrap(), |comm| {
+            let size = p as usize;
+            let mut nothing = vec![(); 6 * size];
+            let unit = || fold::commutative(|_: &(), _: &()| ());
+            comm.run(&mut nothing, Call::allreduce(unit())).unwrap();
+            comm.run(&mut nothing, Call::allgather()).unwrap();
+            comm.run(&mut nothing, Call::alltoall()).unwrap();
+            comm.run(&mut nothing, Call::reduce_scatter(&vec![1; size], unit())).unwrap();
+            comm.reduce_scatter_block(&nothing, &mut [(); 6], unit()).unwrap();
+            comm.alltoall(&nothing, &mut vec![(); 6 * size]).unwrap();
+
+            let add =
+                |a: &Large, b: &Large| std::array::from_fn(|i| std::array::from_fn(|j| a[i][j] + b[i][j]));
+            let large = |base: u32| -> Large { std::array::from_fn(|i| [base * (i as u32 + 1); 256]) };
+            let input = vec![large(comm.rank()); size];
+            let right = large((0..p).sum());
+            let mut own = vec![large(0)];
+            comm.reduce_scatter_block(&input, &mut own, fold::commutative(add)).unwrap();
+            assert!(own[0] == right);
+            let mut all = input.clone();
+            comm.run(&mut all, Call::allreduce(fold::ordered(add))).unwrap();
+            assert!(all.iter().all(|one| *one == right));
         });
     }
 }

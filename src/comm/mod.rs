@@ -201,7 +201,8 @@ impl Communicator {
     /// packs are sent), whatever the size.
     ///
     /// Sums are the same bit for bit in every run with the same ranks, counts, algorithm and blocks, and an
-    /// allreduce's are the same on all ranks: what arrives is folded in the order of the plan's rounds.
+    /// allreduce's are the same on all ranks: what arrives is folded in the order of the plan's rounds. Only
+    /// the sign and payload of a sum or product that is a NaN are the processor's choice.
     ///
     /// # Errors
     /// Arguments that do not fit this rank's buffer or communicator (nothing is sent then); ranks that do not

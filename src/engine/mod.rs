@@ -199,6 +199,13 @@ impl Engine {
         self.io.transport.register(memory)
     }
 
+    /// Working memory of so many bytes for a call that the others make too: they hear where it cannot be had.
+    pub fn workspace(&mut self, bytes: usize) -> Result<Region> {
+        self.check()?;
+        let memory = Memory::zeroed(bytes).map_err(|error| self.fail(error))?;
+        self.registered(Source::Unregistered(memory))
+    }
+
     /// Makes a task ready to be [started](Self::start), many times. Nothing is sent yet.
     pub fn prepare(&mut self, task: Task) -> Result<Handle> {
         self.check()?;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::call::{Call, Header, Kind};
 use super::intake::{Intake, Stock};
 use super::leg::{Leg, Pieces, Rule, Stretch, stretches, total};
-use super::notice::Notice;
+use super::notice::{MAX_ROUNDS, MAX_SOURCES, Notice};
 use super::run::{Awaits, Order, Run, Unexpected};
 use super::slots::{Landed, PAYLOAD, Slots};
 use super::staging::{Pool, STAGES, Staging, offset_there};
@@ -254,6 +254,12 @@ impl Operation {
             Path::Slots { .. } => (Vec::new(), plan.targets()),
             Path::Direct { .. } => (plan.sources(), plan.targets()),
         };
+        let numbers = plan.rounds() <= MAX_ROUNDS && (rule.piece == 0 || sources.len() <= MAX_SOURCES);
+        if matches!(path, Path::Direct { .. }) && !numbers {
+            let what = format!("{} rounds with {} sources", plan.rounds(), sources.len());
+            let cure = format!("take an algorithm of at most {MAX_ROUNDS} rounds and {MAX_SOURCES} sources");
+            return Err(Error::argument(call.signature.collective.name(), what, cure));
+        }
         let source = |rank| Ok(Source { rank, channel: channel(rank)?, stock: Stock::default() });
         let target = |rank| {
             Ok(Target {
