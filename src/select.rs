@@ -138,9 +138,18 @@ impl Problem {
         if !entry.pipelined {
             return 1;
         }
-        match self.collective.numbering() {
+        let blocks = match self.collective.numbering() {
             Numbering::Whole => self.blocks_of_whole(costs, max_put),
             Numbering::Parts | Numbering::Pairs => self.blocks_of_parts(costs),
+        };
+        blocks.min(self.most_blocks())
+    }
+
+    /// The most blocks that a vector, or each part, can be cut into: those of all parts have numbers of 32 bits.
+    pub fn most_blocks(&self) -> u32 {
+        match self.collective.numbering() {
+            Numbering::Whole => MAX_BLOCKS,
+            Numbering::Parts | Numbering::Pairs => MAX_BLOCKS.min(u32::MAX / self.p.max(1)),
         }
     }
 
@@ -324,6 +333,15 @@ mod tests {
         let (part, vector) = (parts(16, &one).blocks_of_parts(&costs), whole(16 << 20, 16));
         let broadcast = vector.blocks_of_whole(&costs, FREE);
         assert!(part > broadcast * 9 / 10 && part <= broadcast, "{part} {broadcast}");
+    }
+
+    #[test]
+    fn blocks_of_all_parts_have_numbers_of_32_bits() {
+        for p in [2, 1 << 14, 1 << 15, 100_000, 1 << 31] {
+            let most = Problem { collective: Collective::Allgatherv, ..whole(1 << 60, p) }.most_blocks();
+            assert!(most.checked_mul(p).is_some() && most > 0, "{p}: {most}");
+        }
+        assert_eq!(whole(1 << 60, 1 << 20).most_blocks(), MAX_BLOCKS);
     }
 
     #[test]

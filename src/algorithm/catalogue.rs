@@ -624,6 +624,27 @@ mod tests {
     }
 
     #[test]
+    fn no_leg_carries_more_than_the_catalogue_says() {
+        for p in (1..=70).chain([97, 128]) {
+            for entry in CATALOGUE.iter().filter(|entry| entry.fits(p) && !entry.pipelined) {
+                let most = match entry.span {
+                    Span::Part => 1,
+                    Span::Half => p / 2,
+                    Span::Whole => continue,
+                };
+                for plan in entry.plans(p, p / 3, 1, None) {
+                    for (i, side) in (0..plan.rounds()).flat_map(|i| [(i, Side::Put), (i, Side::Arrival)]) {
+                        let mut blocks = 0;
+                        each_block(&*plan, i, side, &mut |_| blocks += 1);
+                        let name = (entry.collective, entry.name);
+                        assert!(blocks <= most, "{name:?}, p = {p}: {blocks} blocks in round {i}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_restriction_is_in_words_where_there_is_one() {
         for entry in CATALOGUE {
             let says = |words: &str| entry.restriction.contains(words);

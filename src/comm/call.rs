@@ -215,6 +215,7 @@ impl<T: Element> Call<T> {
             Counts::Each(counts) => self.sum(counts, p)?,
             Counts::Pairs(sent, received) => {
                 let both = self.sum(sent, p)?.checked_add(self.sum(received, p)?);
+                self.check_own(sent[place.rank as usize], received[place.rank as usize], place.rank)?;
                 both.ok_or_else(|| self.too_many())?
             }
         };
@@ -228,6 +229,14 @@ impl<T: Element> Call<T> {
             .ok_or_else(|| self.too_many())?;
         self.check_divides(wanted, p as usize)?;
         Ok(wanted)
+    }
+
+    fn check_own(&self, sent: usize, received: usize, rank: Rank) -> Result<()> {
+        if sent == received {
+            return Ok(());
+        }
+        let what = format!("{sent} elements from rank {rank} to itself, and {received} received");
+        Err(self.bad(what, "give the same count for both"))
     }
 
     fn check_divides(&self, elements: usize, p: usize) -> Result<()> {

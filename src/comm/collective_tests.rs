@@ -1,6 +1,7 @@
 //! Every collective by every algorithm over the loopback transport, all ranks in one thread, in seeded orders of
 //! arrival: every element against a serial result.
 
+use super::request::Running;
 use super::tests::{faulty, finish, on_threads};
 use super::*;
 use crate::algorithm;
@@ -424,8 +425,176 @@ fn bad_arguments_are_named_and_break_nothing() {
     assert!(said(comm.run(&mut data, Call::allgatherv(&[4]))).contains("4 elements of a buffer of 3"));
     assert!(said(comm.run(&mut data, Call::allgatherv(&[usize::MAX]))).contains("elements of a buffer of 3"));
     assert!(said(comm.run(&mut data, Call::alltoall())).contains("3 elements in 2 equal parts"));
+    let own = Call::alltoallv(&[1], &[2]);
+    assert!(said(comm.run(&mut data, own)).contains("1 elements from rank 0 to itself, and 2 received"));
     let too_many = Call::alltoallv(&[usize::MAX], &[usize::MAX]);
     assert!(said(comm.run(&mut data, too_many)).contains("exceed all memory"));
     assert!(said(comm.allreduce(&[1], &mut data, Sum)).contains("a slice of 3 elements where 1 belong"));
     comm.run(&mut data, sum()).unwrap();
+}
+
+#[test]
+fn a_turn_that_is_given_before_its_rank_has_started_is_kept() {
+    let comms = Communicator::loopback(3, 9).unwrap();
+    let prepare = |comm: &Communicator| {
+        let window = comm.window::<u64>(2 * 3 * 9000).unwrap();
+        comm.prepare(window, Call::alltoall().algorithm("ring")).unwrap()
+    };
+    let mut prepared: Vec<_> = comms.iter().map(prepare).collect();
+    for round in 0..4 {
+        for (rank, one) in (0..).zip(&mut prepared) {
+            let window = one.window().unwrap();
+            window.iter_mut().enumerate().for_each(|(i, one)| *one = value(rank, i) + round);
+        }
+        let mut running: Vec<Running<'_, u64>> = Vec::new();
+        for one in &mut prepared {
+            // The last rank starts when the others have said all that they can.
+            (0..100).for_each(|_| comms.iter().for_each(poll));
+            running.push(one.start().unwrap());
+        }
+        let mut polls = 0;
+        while !running.iter_mut().map(|one| one.test().unwrap()).fold(true, |all, one| all & one) {
+            polls += 1;
+            assert!(polls < 100_000, "start {round} hangs");
+        }
+        drop(running);
+        for (rank, one) in (0..).zip(&mut prepared) {
+            let window = one.window().unwrap();
+            let right = |i: usize| value((i / 9000) as Rank, rank as usize * 9000 + i % 9000) + round;
+            assert!((0..3 * 9000).all(|i| window[3 * 9000 + i] == right(i)), "start {round}, rank {rank}");
+        }
+    }
+}
+
+#[test]
+fn an_all_to_all_of_some_of_a_windows_elements_leaves_the_others_alone() {
+    for name in ["ring", "store-and-forward"] {
+        on_threads(Communicator::loopback(3, 1).unwrap(), |comm| {
+            let mut window = comm.window::<u64>(20).unwrap();
+            window.iter_mut().enumerate().for_each(|(i, one)| *one = value(comm.rank(), i));
+            comm.run_window(&mut window, Call::alltoall().elements(12).algorithm(name)).unwrap();
+            let right = |i: usize| value((i / 2) as Rank, comm.rank() as usize * 2 + i % 2);
+            assert!((0..6).all(|i| window[6 + i] == right(i)), "{name}: {:?}", &window[..]);
+            assert!((12..20).all(|i| window[i] == value(comm.rank(), i)), "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_word_that_comes_after_hundreds_of_calls_is_no_disagreement() {
+    // Rank 0's parts go ahead; the roots say that they are ready for them long after.
+    let (p, calls) = (6, 300);
+    let comms = Communicator::loopback(p, 1).unwrap();
+    let counts: Vec<usize> = (0..p).map(|rank| if rank == 0 { 1 } else { 1100 }).collect();
+    let start = |comm: &Communicator, call: u32| {
+        let window = comm.window::<u64>(counts.iter().sum()).unwrap();
+        let root = 1 + call % (p - 1);
+        comm.start(window, Call::gatherv(&counts, root).algorithm("linear")).unwrap()
+    };
+    for call in 0..calls {
+        let mut ahead = start(&comms[0], call);
+        while !ahead.test().unwrap() {
+            comms.iter().for_each(poll);
+        }
+    }
+    for call in 0..calls {
+        let mut others: Vec<_> = comms[1..].iter().map(|comm| start(comm, call)).collect();
+        while !others.iter_mut().map(|one| one.test().unwrap()).fold(true, |all, one| all & one) {
+            poll(&comms[0]);
+        }
+    }
+}
+
+/// Makes progress on a rank, whatever is under way there.
+fn poll(comm: &Communicator) {
+    comm.world.engine().test(usize::MAX).unwrap();
+}
+
+/// What each of two ranks is told, where one sends so many elements and the other awaits so many.
+fn unequal_parts(sent: usize, received: usize) -> Vec<String> {
+    let comms = Communicator::loopback(2, 3).unwrap();
+    let call = |rank: Rank| match rank {
+        0 => Call::alltoallv(&[1, sent], &[1, 3]),
+        _ => Call::alltoallv(&[3, 2], &[received, 2]),
+    };
+    let start = |comm: &Communicator| {
+        let window = comm.window::<u64>(2 * (sent + received) + 20)?;
+        comm.start(window, call(comm.rank()))
+    };
+    let mut requests: Vec<_> = comms.iter().map(start).collect();
+    for _ in 0..1000 {
+        let test = |request: &mut Result<Request<u64>>| match request {
+            Ok(request) => request.test().err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        let said: Vec<_> = requests.iter_mut().filter_map(test).collect();
+        if !said.is_empty() {
+            return said;
+        }
+    }
+    Vec::new()
+}
+
+#[test]
+fn two_ranks_that_differ_about_the_part_between_them_are_told() {
+    for (sent, received) in [(5, 6), (6, 5), (0, 4), (4, 0), (3000, 3001), (3001, 3000), (9, 4000), (4000, 9)]
+    {
+        let said = unequal_parts(sent, received);
+        let (sent_words, received_words) =
+            (format!("{} bytes for rank 1", sent * 8), format!("{} bytes from rank 0", received * 8));
+        assert!(!said.is_empty(), "{sent} {received}: nothing");
+        assert!(
+            said.iter().all(|said| said.contains(&sent_words) && said.contains(&received_words)),
+            "{sent} {received}: {said:?}"
+        );
+    }
+}
+
+#[test]
+fn new_channels_lose_no_slots_to_ranks_that_use_them_at_once() {
+    let p = 49;
+    for seed in 0..2 {
+        on_threads(Communicator::loopback(p, seed).unwrap(), |comm| {
+            let me = comm.rank();
+            for shuffle in [7, 10] {
+                let part = comm.split(Some(0), i64::from(me * shuffle % p)).unwrap().unwrap();
+                let rank = part.rank();
+                for i in 0..20 {
+                    let mut data = [if rank == 0 { i } else { 0 }];
+                    part.broadcast(&mut data, 0).unwrap();
+                    assert_eq!(data, [i]);
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn elements_without_size_and_elements_larger_than_a_piece_are_moved_and_combined() {
+    type Large = [[u32; 256]; 128];
+    for p in [1, 2, 3, 5] {
+        on_threads(Communicator::loopback(p, 6).unwrap(), |comm| {
+            let size = p as usize;
+            let mut nothing = vec![(); 6 * size];
+            let unit = || fold::commutative(|_: &(), _: &()| ());
+            comm.run(&mut nothing, Call::allreduce(unit())).unwrap();
+            comm.run(&mut nothing, Call::allgather()).unwrap();
+            comm.run(&mut nothing, Call::alltoall()).unwrap();
+            comm.run(&mut nothing, Call::reduce_scatter(&vec![1; size], unit())).unwrap();
+            comm.reduce_scatter_block(&nothing, &mut [(); 6], unit()).unwrap();
+            comm.alltoall(&nothing, &mut vec![(); 6 * size]).unwrap();
+
+            let add =
+                |a: &Large, b: &Large| std::array::from_fn(|i| std::array::from_fn(|j| a[i][j] + b[i][j]));
+            let large = |base: u32| -> Large { std::array::from_fn(|i| [base * (i as u32 + 1); 256]) };
+            let input = vec![large(comm.rank()); size];
+            let right = large((0..p).sum());
+            let mut own = vec![large(0)];
+            comm.reduce_scatter_block(&input, &mut own, fold::commutative(add)).unwrap();
+            assert!(own[0] == right);
+            let mut all = input.clone();
+            comm.run(&mut all, Call::allreduce(fold::ordered(add))).unwrap();
+            assert!(all.iter().all(|one| *one == right));
+        });
+    }
 }

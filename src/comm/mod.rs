@@ -201,7 +201,8 @@ impl Communicator {
     /// packs are sent), whatever the size.
     ///
     /// Sums are the same bit for bit in every run with the same ranks, counts, algorithm and blocks, and an
-    /// allreduce's are the same on all ranks: what arrives is folded in the order of the plan's rounds.
+    /// allreduce's are the same on all ranks: what arrives is folded in the order of the plan's rounds. Only
+    /// the sign and payload of a sum or product that is a NaN are the processor's choice.
     ///
     /// # Errors
     /// Arguments that do not fit this rank's buffer or communicator (nothing is sent then); ranks that do not
@@ -266,9 +267,8 @@ impl Communicator {
     fn at_once<T: Element>(&self, call: &Call<T>, elements: usize, memory: Source) -> Result<()> {
         let decision = self.decide(call, elements)?;
         if is_relay(&decision) {
-            let memory = memory.into_memory();
-            let half = memory.len() / 2;
-            return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, half));
+            let (memory, received) = (memory.into_memory(), call.sent(elements) * size_of::<T>());
+            return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, received));
         }
         let held = self.held(call, &decision, elements, memory, false)?;
         held.start()?;

@@ -50,6 +50,11 @@ impl Communicator {
             let what = format!("{} blocks, where {} takes one", call.blocks.unwrap_or(1), entry.name);
             return Err(call.bad(what, "name an algorithm that takes several"));
         }
+        let most = problem.most_blocks();
+        if let Some(blocks) = call.blocks.filter(|&blocks| blocks > most) {
+            let what = format!("{blocks} blocks for each of {} ranks", self.size());
+            return Err(call.bad(what, format!("take 1 to {most}")));
+        }
         let blocks = call.blocks.unwrap_or_else(|| problem.blocks(entry, &self.costs, self.max_put));
         Ok(Decision { problem, entry, blocks })
     }

@@ -7,7 +7,6 @@ use crate::boot::Exchange;
 use crate::engine::{Engine, Task};
 use crate::error::{self, Error, Result};
 use crate::transport::Region;
-use crate::transport::memory::Memory;
 
 /// The engine of this process, for one thread at a time.
 pub struct World {
@@ -59,7 +58,7 @@ impl World {
         let mut engine = self.engine();
         spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
         spare.truncate(KEPT);
-        let region = engine.register(Memory::zeroed(bytes.next_power_of_two().max(LEAST))?)?;
+        let region = engine.workspace(bytes.next_power_of_two().max(LEAST))?;
         Ok(Workspace { region, world: self })
     }
 

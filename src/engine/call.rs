@@ -96,6 +96,9 @@ pub enum Kind {
         operation: u16,
         /// The receiver's number among the sender's sources.
         source: u32,
+        /// Bytes of the part between the two, where nobody else knows (see
+        /// [`Layout::between`](crate::plan::layout::Layout::between)).
+        bytes: u64,
     },
     /// The same memory and operation again, for the next start of a prepared call.
     Again,
@@ -103,6 +106,8 @@ pub enum Kind {
     Data {
         /// Of which round.
         round: u32,
+        /// How many bytes they are.
+        bytes: u64,
     },
     /// So many of the receiver's staged pieces have been taken: as many more may come.
     Taken {
@@ -128,7 +133,7 @@ pub struct Header {
 }
 
 /// Bytes of an encoded [`Header`].
-pub const HEADER: usize = 80;
+pub const HEADER: usize = 88;
 
 /// In a header without operator: numbers of operators begin with 1.
 const NO_FOLD: (u8, u8) = (0, 0);
@@ -137,12 +142,14 @@ impl Header {
     /// As it lies in a slot, with slots that are given back on the way: little-endian, fixed places.
     pub fn encode(&self, credits: u8) -> [u8; HEADER] {
         let none = RemoteKey::default();
-        let (kind, target, staging, operation, word) = match self.kind {
-            Kind::Ready { target, staging, operation, source } => (1, target, staging, operation, source),
-            Kind::Again => (2, none, none, 0, 0),
-            Kind::Data { round } => (3, none, none, 0, round),
-            Kind::Taken { pieces } => (4, none, none, 0, pieces),
-            Kind::Turn { round } => (5, none, none, 0, round),
+        let (kind, target, staging, operation, word, long) = match self.kind {
+            Kind::Ready { target, staging, operation, source, bytes } => {
+                (1, target, staging, operation, source, bytes)
+            }
+            Kind::Again => (2, none, none, 0, 0, 0),
+            Kind::Data { round, bytes } => (3, none, none, 0, round, bytes),
+            Kind::Taken { pieces } => (4, none, none, 0, pieces, 0),
+            Kind::Turn { round } => (5, none, none, 0, round, 0),
         };
         let signature = self.call.signature;
         let fold = signature.fold.unwrap_or(NO_FOLD);
@@ -166,6 +173,7 @@ impl Header {
         bytes[64..72].copy_from_slice(&staging.key.to_le_bytes());
         bytes[72..76].copy_from_slice(&word.to_le_bytes());
         bytes[76] = credits;
+        bytes[80..88].copy_from_slice(&long.to_le_bytes());
         bytes
     }
 
@@ -176,9 +184,12 @@ impl Header {
         let key = |at: usize| RemoteKey { base: long(at), key: long(at + 8) };
         let operation = u16::from_le_bytes([bytes[28], bytes[29]]);
         let kind = match bytes[0] {
-            1 => Kind::Ready { target: key(40), staging: key(56), operation, source: word(72) },
+            1 => {
+                let (target, staging) = (key(40), key(56));
+                Kind::Ready { target, staging, operation, source: word(72), bytes: long(80) }
+            }
             2 => Kind::Again,
-            3 => Kind::Data { round: word(72) },
+            3 => Kind::Data { round: word(72), bytes: long(80) },
             4 => Kind::Taken { pieces: word(72) },
             5 => Kind::Turn { round: word(72) },
             _ => return None,
@@ -212,9 +223,9 @@ mod tests {
                 let call = Call { communicator, number, signature };
                 let (target, staging) = (RemoteKey { base, key }, RemoteKey { base: key, key: base });
                 for kind in [
-                    Kind::Ready { target, staging, operation, source: root },
+                    Kind::Ready { target, staging, operation, source: root, bytes },
                     Kind::Again,
-                    Kind::Data { round: blocks },
+                    Kind::Data { round: blocks, bytes },
                     Kind::Taken { pieces: root },
                     Kind::Turn { round: root },
                 ] {
@@ -225,7 +236,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_does_no_harm(bytes: [u8; 32], more: [u8; 32], rest: [u8; 16]) {
+        fn garbage_does_no_harm(bytes: [u8; 32], more: [u8; 32], rest: [u8; 24]) {
             let all: Vec<u8> = [&bytes[..], &more, &rest].concat();
             let _ = Header::decode(&all.try_into().unwrap());
         }

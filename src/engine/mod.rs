@@ -27,15 +27,15 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::fold::Fold;
-use crate::plan::Plan;
 use crate::plan::layout::Layout;
+use crate::plan::{Plan, Side};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
 use crate::transport::{Event, Limits, Region, Transport};
 use call::{Call, Header, Kind, Signature};
 use leg::Rule;
 use notice::Notice;
-use operation::{Io, Kept, Operation, Pace, Parts, Path, Payload, Pumped};
+use operation::{Io, Kept, Operation, Pace, Parts, Path, Payload, Pumped, Unequal};
 use patience::Patience;
 use run::Unexpected;
 use slots::{Card, Landed, Slots};
@@ -197,6 +197,13 @@ impl Engine {
     pub fn register(&mut self, memory: Memory) -> Result<Region> {
         self.check()?;
         self.io.transport.register(memory)
+    }
+
+    /// Working memory of so many bytes for a call that the others make too: they hear where it cannot be had.
+    pub fn workspace(&mut self, bytes: usize) -> Result<Region> {
+        self.check()?;
+        let memory = Memory::zeroed(bytes).map_err(|error| self.fail(error))?;
+        self.registered(Source::Unregistered(memory))
     }
 
     /// Makes a task ready to be [started](Self::start), many times. Nothing is sent yet.
@@ -533,26 +540,42 @@ impl Engine {
             return Err(self.disagreement(message.channel, call, mine));
         }
         let peer = self.io.slots.rank_of(message.channel);
-        match message.header.kind {
-            Kind::Data { round } => {
-                if !entry.operation.wants(&message.header) {
-                    return Ok(Some(message));
-                }
+        let agreed = match message.header.kind {
+            Kind::Data { .. } | Kind::Turn { .. } if entry.operation.is_to_start(&message.header) => {
+                return Ok(Some(message));
+            }
+            Kind::Data { round, bytes } => {
                 let payload = match &message.kept {
                     Kept::InSlot(landed) => {
-                        let (memory, start) = self.io.slots.payload(*landed);
-                        Payload::InSlot(memory, start)
+                        let (memory, start, room) = self.io.slots.payload(*landed);
+                        Payload::InSlot(memory, start, room)
                     }
                     Kept::Copied(bytes) => Payload::Copied(bytes),
                 };
-                let taken = entry.operation.message(round, &payload);
-                awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
+                let agreed = entry.operation.is_as_long(round, bytes);
+                if agreed.is_ok() {
+                    let taken = match entry.operation.is_of_this_start(&message.header) {
+                        true => entry.operation.message(round, &payload),
+                        false => Err(Unexpected { round }),
+                    };
+                    awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
+                }
+                agreed
             }
-            Kind::Turn { round } => entry.operation.admitted(peer, &message.header, round),
-            Kind::Taken { pieces } => entry.operation.taken(peer, &message.header, pieces),
+            Kind::Turn { round } => {
+                entry.operation.admitted(peer, &message.header, round);
+                Ok(())
+            }
+            Kind::Taken { pieces } => {
+                entry.operation.taken(peer, &message.header, pieces);
+                Ok(())
+            }
             Kind::Ready { .. } | Kind::Again => entry.operation.ready(peer, &message.header),
-        }
+        };
         entry.stirred = true;
+        if let Err(unequal) = agreed {
+            return Err(self.unequal(peer, call, unequal));
+        }
         if let Kept::InSlot(landed) = message.kept {
             self.io.slots.release(landed);
         }
@@ -591,7 +614,8 @@ impl Engine {
         let harmless = !matches!(kind, Kind::Data { .. });
         let freed = self.freed.contains(&call.communicator);
         let mine = match past {
-            None if freed && harmless => {
+            // Of a communicator that was freed, or so long ago that it is not remembered.
+            None if harmless => {
                 self.drop_message(message);
                 return Ok(());
             }
@@ -611,6 +635,18 @@ impl Engine {
         if let Kept::InSlot(landed) = message.kept {
             self.io.slots.release(landed);
         }
+    }
+
+    /// Two ranks that mean the same call, but not the same part between them.
+    fn unequal(&self, peer: Rank, call: Call, Unequal { side, mine, theirs }: Unequal) -> Error {
+        let (rank, signature) = (self.place().rank, call.signature);
+        let sends = |bytes, to| format!("{signature} with {bytes} bytes for rank {to}");
+        let awaits = |bytes, from| format!("{signature} with {bytes} bytes from rank {from}");
+        let (mine, theirs) = match side {
+            Side::Put => (sends(mine, peer), awaits(theirs, rank)),
+            Side::Arrival => (awaits(mine, peer), sends(theirs, rank)),
+        };
+        Error::Disagreement { number: call.number.into(), rank, mine, peer, theirs }
     }
 
     fn disagreement(&self, channel: usize, theirs: Call, mine: String) -> Error {

@@ -13,7 +13,7 @@
 use super::staging::STAGES;
 
 /// The most rounds of a plan whose blocks travel by direct puts.
-const MAX_ROUNDS: u32 = 1 << 20;
+pub const MAX_ROUNDS: u32 = 1 << 20;
 /// The most channels of a rank.
 pub const MAX_CHANNELS: usize = 1 << 22;
 /// The most sources of an operation that stages.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::call::{Call, Header, Kind};
 use super::intake::{Intake, Stock};
 use super::leg::{Leg, Pieces, Rule, Stretch, stretches, total};
-use super::notice::Notice;
+use super::notice::{MAX_ROUNDS, MAX_SOURCES, Notice};
 use super::run::{Awaits, Order, Run, Unexpected};
 use super::slots::{Landed, PAYLOAD, Slots};
 use super::staging::{Pool, STAGES, Staging, offset_there};
@@ -182,17 +182,41 @@ struct Partial {
 
 /// The data of a message.
 pub enum Payload<'m> {
-    /// In a slot.
-    InSlot(&'m Memory, usize),
+    /// In a slot: from where on, and how many bytes at most.
+    InSlot(&'m Memory, usize, usize),
     /// Copied out of one.
     Copied(&'m [u8]),
 }
 
+/// How many bytes two ranks mean, where they do not mean the same.
+pub struct Unequal {
+    /// Whether this rank puts them or awaits them.
+    pub side: Side,
+    /// What this rank means.
+    pub mine: u64,
+    /// What the other one means.
+    pub theirs: u64,
+}
+
+impl Unequal {
+    fn check(side: Side, mine: u64, theirs: u64) -> std::result::Result<(), Unequal> {
+        if mine == theirs { Ok(()) } else { Err(Unequal { side, mine, theirs }) }
+    }
+}
+
 impl Payload<'_> {
+    /// The most bytes that there can be.
+    fn room(&self) -> usize {
+        match self {
+            Payload::InSlot(_, _, room) => *room,
+            Payload::Copied(copy) => copy.len(),
+        }
+    }
+
     fn copied(&self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         match self {
-            Payload::InSlot(memory, start) => memory.read(*start, &mut bytes),
+            Payload::InSlot(memory, start, _) => memory.read(*start, &mut bytes),
             Payload::Copied(copy) => bytes.copy_from_slice(&copy[..len]),
         }
         bytes
@@ -200,7 +224,7 @@ impl Payload<'_> {
 
     fn copy_to(&self, from: usize, to: &Memory, at: usize, len: usize) {
         match self {
-            Payload::InSlot(memory, start) => to.copy(at, memory, start + from, len),
+            Payload::InSlot(memory, start, _) => to.copy(at, memory, start + from, len),
             Payload::Copied(copy) => to.write(at, &copy[from..from + len]),
         }
     }
@@ -230,6 +254,12 @@ impl Operation {
             Path::Slots { .. } => (Vec::new(), plan.targets()),
             Path::Direct { .. } => (plan.sources(), plan.targets()),
         };
+        let numbers = plan.rounds() <= MAX_ROUNDS && (rule.piece == 0 || sources.len() <= MAX_SOURCES);
+        if matches!(path, Path::Direct { .. }) && !numbers {
+            let what = format!("{} rounds with {} sources", plan.rounds(), sources.len());
+            let cure = format!("take an algorithm of at most {MAX_ROUNDS} rounds and {MAX_SOURCES} sources");
+            return Err(Error::argument(call.signature.collective.name(), what, cure));
+        }
         let source = |rank| Ok(Source { rank, channel: channel(rank)?, stock: Stock::default() });
         let target = |rank| {
             Ok(Target {
@@ -365,17 +395,19 @@ impl Operation {
     }
 
     /// A peer says that it is ready for puts.
-    pub fn ready(&mut self, peer: Rank, header: &Header) {
-        let Some(target) = self.targets.iter_mut().find(|target| target.world == peer) else { return };
-        if let Kind::Ready { target: key, staging, operation, source } = header.kind {
+    pub fn ready(&mut self, peer: Rank, header: &Header) -> std::result::Result<(), Unequal> {
+        let Some(target) = self.targets.iter_mut().find(|target| target.world == peer) else { return Ok(()) };
+        if let Kind::Ready { target: key, staging, operation, source, bytes } = header.kind {
+            Unequal::check(Side::Put, self.layout.between(target.rank, Side::Put), bytes)?;
             target.offer = Some(Offer { target: key, staging, operation, source });
         }
         target.ready = target.ready.max(header.iteration.saturating_add(1));
+        Ok(())
     }
 
     /// A peer has emptied some of its staging slots.
     pub fn taken(&mut self, peer: Rank, header: &Header, pieces: u32) {
-        let current = self.active && header.iteration == self.iteration();
+        let current = self.is_of_this_start(header);
         if let Some(target) = self.targets.iter_mut().find(|target| current && target.world == peer) {
             target.allowed = target.allowed.saturating_add(pieces);
         }
@@ -383,15 +415,27 @@ impl Operation {
 
     /// A peer says that it is the turn of the leg of this round.
     pub fn admitted(&mut self, peer: Rank, header: &Header, round: u32) {
-        let current = self.active && header.iteration == self.iteration();
+        let current = self.is_of_this_start(header);
         if let Some(target) = self.targets.iter_mut().find(|target| current && target.world == peer) {
             target.admitted = target.admitted.max(Some(round));
         }
     }
 
-    /// Whether a message with data is for the iteration that is under way.
-    pub fn wants(&self, header: &Header) -> bool {
+    /// Whether a message is for the start that is under way.
+    pub fn is_of_this_start(&self, header: &Header) -> bool {
         self.active && header.iteration == self.iteration()
+    }
+
+    /// Whether a message is for a start that is still to come.
+    pub fn is_to_start(&self, header: &Header) -> bool {
+        header.iteration >= self.starts()
+    }
+
+    /// Whether so many bytes are what this rank awaits in a round.
+    pub fn is_as_long(&self, round: u32, bytes: u64) -> std::result::Result<(), Unequal> {
+        let known = round < self.run.plan().rounds();
+        let all = known.then(|| stretches(&**self.run.plan(), &*self.layout, round, Side::Arrival));
+        Unequal::check(Side::Arrival, all.map_or(0, |all| total(&all) as u64), bytes)
     }
 
     /// The blocks of a round have come in a message: they are stored, or kept until it is their turn.
@@ -400,7 +444,7 @@ impl Operation {
             return Err(Unexpected { round });
         }
         let all = stretches(&**self.run.plan(), &*self.layout, round, Side::Arrival);
-        if total(&all) > PAYLOAD {
+        if total(&all) > from.room() {
             return Err(Unexpected { round });
         }
         if self.takes_in() && self.leg(round, Side::Arrival).staged.left() > 0 {
@@ -515,6 +559,7 @@ impl Operation {
             staging: staging.map(slots).unwrap_or_default(),
             operation: self.number,
             source: source as u32,
+            bytes: self.layout.between(self.sources[source].rank, Side::Arrival),
         }
     }
 
@@ -756,7 +801,7 @@ impl Operation {
     }
 
     fn put_in_message(&mut self, order: Order, target: usize, all: &[Stretch], io: &mut Io) -> Result<bool> {
-        let kind = Kind::Data { round: order.round };
+        let kind = Kind::Data { round: order.round, bytes: total(all) as u64 };
         let header = Header { kind, call: self.call, iteration: self.iteration() };
         let to = self.targets[target].channel;
         let payload = Some((self.from(), all));

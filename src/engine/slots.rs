@@ -75,8 +75,9 @@ struct Channel {
     number_there: u32,
     /// Where its slots begin there.
     inbox_there: RemoteKey,
-    /// Slots there that we may put into, a bit each.
+    /// Slots there that we may put into, a bit each; none before it is connected.
     free: u8,
+    connected: bool,
     /// Slots here whose message waits in them for its call.
     held: u8,
     /// Slots here that are to be given back.
@@ -98,7 +99,8 @@ impl Slots {
                 bank: self.banks.len(),
                 number_there: 0,
                 inbox_there: RemoteKey::default(),
-                free: u8::MAX,
+                connected: false,
+                free: 0,
                 held: 0,
                 owed: 0,
             });
@@ -123,6 +125,7 @@ impl Slots {
             })?;
             channel.number_there = first + place as u32;
             channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(place as u64 * bytes), ..inbox };
+            (channel.connected, channel.free) = (true, u8::MAX);
         }
         Ok(())
     }
@@ -224,16 +227,16 @@ impl Slots {
         Ok(header)
     }
 
-    /// Where a message's data lie.
-    pub fn payload(&self, landed: Landed) -> (&Memory, usize) {
+    /// Where a message's data lie, and how many bytes there may be.
+    pub fn payload(&self, landed: Landed) -> (&Memory, usize, usize) {
         let (inbox, offset) = self.place(landed);
-        (inbox, offset + HEADER)
+        (inbox, offset + HEADER, self.banks[self.channels[landed.channel].bank].slot - HEADER)
     }
 
     /// All of a message's slot but its head, copied out.
     pub fn copied(&self, landed: Landed) -> Vec<u8> {
-        let mut bytes = vec![0; self.banks[self.channels[landed.channel].bank].slot - HEADER];
-        let (inbox, offset) = self.payload(landed);
+        let (inbox, offset, room) = self.payload(landed);
+        let mut bytes = vec![0; room];
         inbox.read(offset, &mut bytes);
         bytes
     }
@@ -272,7 +275,8 @@ impl Slots {
         let mut paid = true;
         for channel in &mut self.channels {
             let lacking = (channel.owed | channel.held).count_ones() as usize;
-            if channel.owed == 0 || lacking < SLOTS / 2 {
+            // A peer that was connected first may have filled slots already: they are owed until this side is.
+            if channel.owed == 0 || lacking < SLOTS / 2 || !channel.connected {
                 continue;
             }
             let put = Put {

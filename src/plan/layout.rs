@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::Side;
 use super::partition::Partition;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
@@ -28,6 +29,13 @@ pub trait Layout: Send {
     /// From where on in its memory this rank lets a source count.
     fn told(&self, source: Rank) -> u64 {
         let _ = source;
+        0
+    }
+
+    /// The bytes of the part that is put to a peer, or comes from it, where only the two know how many there
+    /// are; 0 where all ranks know.
+    fn between(&self, peer: Rank, side: Side) -> u64 {
+        let _ = (peer, side);
         0
     }
 }
@@ -113,6 +121,14 @@ impl Layout for Pairs {
 
     fn told(&self, source: Rank) -> u64 {
         self.bytes(self.received[source as usize]).start
+    }
+
+    fn between(&self, peer: Rank, side: Side) -> u64 {
+        let parts = match side {
+            Side::Put => &self.sent,
+            Side::Arrival => &self.received,
+        };
+        parts[peer as usize].count * self.unit
     }
 }
 
