@@ -61,9 +61,8 @@ const SMALLEST: u64 = 7168;
 /// A staged piece is so large that a further one costs this share of its time on the link.
 const PIECE_SHARE: f64 = 0.025;
 /// Bytes of a staged piece, and of a put by turns, at least and at most. A leg that waits for all before it
-/// gains nothing by small pieces; one of several blocks is about as large as these.
+/// gains nothing by small ones; in a leg of several blocks the last one tells when the next source may begin.
 const PIECES: (u64, u64) = (8 << 10, 256 << 10);
-const LEAST_OF_MANY: u64 = 16 << 10;
 const LEAST_OF_ONE: u64 = 64 << 10;
 /// Parts count as of one size where what they differ by costs less than this share of the time of all.
 const EVEN: f64 = 0.02;
@@ -243,7 +242,7 @@ impl Problem {
         let most = STAGING / (u64::from(sources.max(1)) * STAGES as u64);
         let wanted = (costs.block / PIECE_SHARE / costs.byte) as u64;
         let unit = self.unit.max(1);
-        let least = if entry.scattered { LEAST_OF_MANY } else { LEAST_OF_ONE };
+        let least = if entry.scattered { PIECES.0 } else { LEAST_OF_ONE };
         let elements = wanted.clamp(least, PIECES.1).min(most) / unit;
         (elements.max(1) * unit) as usize
     }
