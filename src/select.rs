@@ -69,6 +69,9 @@ const EVEN: f64 = 0.02;
 /// The most bytes that the staging slots of a call take, whatever its size.
 pub const STAGING: u64 = 16 << 20;
 
+/// The most bytes of the workspace in which the blocks of an all-to-all are handed on: `p (q + 1)` of them.
+pub const RELAY: u64 = 8 << 20;
+
 /// What a call is about, as far as the choice depends on it; the same on all ranks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Problem {
@@ -97,8 +100,11 @@ impl Problem {
     pub fn candidates(&self) -> impl Iterator<Item = &'static Entry> {
         let Problem { collective, p, commutes, all_wide, .. } = *self;
         let fits = all_wide && self.bytes_of_leg(Span::Whole) <= SMALL;
+        let places = u64::from(p) * u64::from(self.q() + 1);
+        let has_room = places.saturating_mul(self.largest) <= RELAY;
         algorithm::of(collective)
-            .filter(move |entry| entry.fits(p) && (commutes || entry.ordered) && (fits || !entry.exchanges))
+            .filter(move |entry| entry.fits(p) && (commutes || entry.ordered))
+            .filter(move |entry| (fits || !entry.exchanges) && (has_room || !entry.relays()))
     }
 
     /// The algorithm, where none is asked for: the catalogue's first, unless the model speaks for another.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub use catalogue::CATALOGUE;
 use promise::Promise;
 
-use crate::collective::Collective;
+use crate::collective::{Collective, Numbering};
 use crate::plan::Plan;
 use crate::plan::lockstep::{self, Breach, Claims};
 use crate::rank::{Place, Rank};
@@ -96,6 +96,11 @@ impl Entry {
     /// Whether there is a plan for `p` ranks.
     pub fn fits(&self, p: u32) -> bool {
         (self.fits)(p)
+    }
+
+    /// Whether blocks of pairs of ranks are handed on by others, which need room for them.
+    pub fn relays(&self) -> bool {
+        self.scattered && self.collective.numbering() == Numbering::Pairs
     }
 
     /// One rank's plan, for a number of ranks that [fits](Self::fits).

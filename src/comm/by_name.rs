@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use super::request::{Held, OwnPart};
 use super::world::World;
-use super::{Call, Communicator, Ends, Lent, is_relay, window};
+use super::{Call, Communicator, Ends, Lent, window};
 use crate::engine::Source;
 use crate::error::{Error, Result};
 use crate::fold::Operator;
@@ -161,7 +161,7 @@ impl Communicator {
         //         - nobody writes them: the call puts from this memory, and lets peers put into the other only
         let from = unsafe { Memory::lend(start, bytes) };
         let into = Lent::new(incoming, &self.world);
-        let done = if is_relay(&decision) {
+        let done = if decision.entry.relays() {
             self.hand_on(call, &decision, elements, (&from, 0), (&into.memory, 0))
         } else {
             let (at, to, len) = self.own_part(call, elements, 0);

@@ -93,7 +93,7 @@ impl Communicator {
     }
 
     /// The rank in the world of one of this communicator's ranks.
-    pub fn world_rank(&self, rank: Rank) -> Rank {
+    fn world_rank(&self, rank: Rank) -> Rank {
         self.group.as_ref().map_or(rank, |group| group[rank as usize])
     }
 

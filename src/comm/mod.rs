@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::probe::PingPong;
-use crate::collective::Collective;
+use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::vigil::{Limits, Vigil};
@@ -253,7 +253,7 @@ impl Communicator {
     fn in_background<T: Element>(&self, window: &Window<T>, call: &Call<T>, prepared: bool) -> Result<Held> {
         let elements = self.check_window(call, window)?;
         let mut decision = self.decide(call, elements)?;
-        if is_relay(&decision) {
+        if decision.entry.relays() {
             if call.algorithm.is_some() {
                 let what = format!("`{}` in the background", decision.entry.name);
                 return Err(call.bad(what, "call it at once, or take `ring`"));
@@ -266,7 +266,7 @@ impl Communicator {
 
     fn at_once<T: Element>(&self, call: &Call<T>, elements: usize, memory: Source) -> Result<()> {
         let decision = self.decide(call, elements)?;
-        if is_relay(&decision) {
+        if decision.entry.relays() {
             let (memory, received) = (memory.into_memory(), call.sent(elements) * size_of::<T>());
             return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, received));
         }
@@ -286,7 +286,7 @@ impl Communicator {
     ) -> Result<Held> {
         let received = call.sent(elements) as u64;
         let plain = memory.memory().clone();
-        let own = (call.collective().numbering() == crate::collective::Numbering::Pairs).then(|| {
+        let own = (call.collective().numbering() == Numbering::Pairs).then(|| {
             let (from, to, len) = self.own_part(call, elements, received);
             let (source, target) = (plain.clone(), plain);
             OwnPart { source, from: from as usize, target, to: to as usize, len: len as usize }
@@ -339,11 +339,6 @@ impl Communicator {
             to: None,
         })
     }
-}
-
-/// Whether blocks are handed on in a workspace of their own.
-fn is_relay(decision: &Decision) -> bool {
-    decision.entry.collective == Collective::Alltoall && decision.entry.scattered
 }
 
 /// The number of the communicator of all ranks.

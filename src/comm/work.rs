@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
-use crate::select::{LAST, Problem, SMALL};
+use crate::select::{LAST, Problem, RELAY, SMALL};
 
 /// What has been decided about a call: all ranks decide alike.
 pub(super) struct Decision {
@@ -86,8 +86,13 @@ impl Communicator {
         if problem.candidates().any(|one| std::ptr::eq(one, entry)) {
             return Ok(entry);
         }
-        let short = format!("it takes {SMALL} bytes at most, on up to 48 ranks");
-        let fit_for = if entry.exchanges { &short } else { entry.restriction };
+        let fit_for = match entry {
+            _ if entry.exchanges => format!("it takes {SMALL} bytes at most, on up to 48 ranks"),
+            _ if entry.relays() => {
+                format!("{}; its blocks would take more than {RELAY} bytes", entry.restriction)
+            }
+            _ => entry.restriction.to_owned(),
+        };
         let what = format!("algorithm `{name}` does not serve this call: {fit_for}");
         Err(call.bad(what, "leave the choice to the library, or name another"))
     }
@@ -117,7 +122,7 @@ impl Communicator {
         let layout: Box<dyn Layout> = match call.collective.numbering() {
             Numbering::Whole => Box::new(vector(elements as u64, entry, blocks, &*plan).in_units_of(unit)),
             Numbering::Parts => Box::new(Parts { parts: parts.into(), blocks, unit, last: LAST }),
-            Numbering::Pairs if entry.scattered => Box::new(self.relay(&problem)),
+            Numbering::Pairs if entry.relays() => Box::new(self.relay(&problem)),
             Numbering::Pairs => Box::new(self.pairs(call, &problem, received)),
         };
         let piece = problem.piece(entry, &self.costs);
