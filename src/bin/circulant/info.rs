@@ -182,7 +182,8 @@ mod tests {
         let mut text = Vec::new();
         memory(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
-        assert!(text.contains("     2     1  129.2 KiB"), "{text}");
+        let of_two = format!("     2     1  {:>9}", size(slot_bytes(2) as u64));
+        assert!(text.contains(&of_two), "{text}");
         assert!(text.contains("  4096"), "{text}");
     }
 }
