@@ -85,12 +85,8 @@ fn every_collective_in_every_tense_with_few_ranks() {
 
 #[test]
 fn every_collective_with_more_ranks() {
-    let sizes: [(u32, &[usize]); 4] = [
-        (7, &[0, 1, 300, 2049, 5000]),
-        (13, &[1, 160, 4000, 3, 600]),
-        (16, &[0, 1, 130, 700, 2049]),
-        (33, &[0, 1, 65, 130, 1025]),
-    ];
+    let sizes: [(u32, &[usize]); 3] =
+        [(7, &[0, 1, 300, 2049, 5000]), (16, &[0, 1, 130, 700, 2049]), (33, &[0, 1, 65, 130, 1025])];
     for (ranks, counts) in sizes {
         let mut script = Script::default();
         for &count in counts {
