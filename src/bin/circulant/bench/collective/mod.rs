@@ -177,8 +177,9 @@ impl Arguments {
     /// What does not fit so many ranks: said once, before they start, rather than by each.
     fn check_ranks(&self, collective: Collective, p: u32) -> Result<()> {
         let call = || format!("{CALL} {}", collective.name());
-        if self.root() >= p {
-            let cure = format!("take a root from 0 to {}", p.saturating_sub(1));
+        // A job of no ranks is the launcher's to refuse.
+        if p > 0 && self.root() >= p {
+            let cure = format!("take a root from 0 to {}", p - 1);
             return Err(Error::argument(call(), format!("root {} of {p} ranks", self.root()), cure));
         }
         match self.entry(collective).filter(|entry| !entry.fits(p)) {
