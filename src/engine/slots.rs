@@ -269,8 +269,8 @@ impl Slots {
     }
 
     /// Gives slots back to those who lack half of theirs and have not been sent a message since, which takes
-    /// them along: a notice wakes its receiver, so there is one for several slots, while the peer still has some. False where the transport was
-    /// busy: pay again, as no event may come that would tell.
+    /// them along: a notice wakes its receiver, so there is one for several slots, while the peer still has
+    /// some. False where the transport was busy: pay again, as no event may come that would tell.
     pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<bool> {
         let mut paid = true;
         for channel in &mut self.channels {
