@@ -7,7 +7,6 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::request::{Held, OwnPart};
 use super::world::World;
 use super::{Call, Communicator, Ends, Lent, window};
 use crate::engine::Source;
@@ -164,13 +163,9 @@ impl Communicator {
         let done = if decision.entry.relays() {
             self.hand_on(call, &decision, elements, (&from, 0), (&into.memory, 0))
         } else {
-            let (at, to, len) = self.own_part(call, elements, 0);
-            let (source, target) = (from.clone(), into.memory.clone());
-            let own = OwnPart { source, from: at as usize, target, to: to as usize, len: len as usize };
             let lent = |memory: &Memory| Source::Unregistered(memory.clone());
             let ends = Ends { from: lent(&from), to: Some(lent(&into.memory)) };
-            let task = self.task(call, &decision, elements, 0, ends, false);
-            Held::new(&self.world, task, Some(own)).and_then(|held| held.start().and_then(|()| held.wait()))
+            self.held(call, &decision, elements, ends, false).and_then(|held| held.run())
         };
         let checked = window::check::<T>(&into.memory);
         if from.holders() > 1 {

@@ -1,7 +1,7 @@
 //! Which ranks of the world have channels to one another, and how these are connected.
 #![forbid(unsafe_code)]
 
-use crate::engine::slots::{Card, NARROW, SLOTS, Slots, WIDE};
+use crate::engine::slots::{Card, NARROW, SLOTS, Slots, There, WIDE};
 use crate::error::Result;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
@@ -43,6 +43,12 @@ fn narrow(place: Place) -> Vec<Rank> {
     others.filter(|rank| wide.binary_search(rank).is_err()).collect()
 }
 
+/// Which of a peer's narrow channels is the one to `me`: as many come before as there are lower ranks, but for
+/// the peer itself and those that it has wide ones to.
+fn place_among_narrow(me: Rank, peer: Rank, wide_of_peer: &[Rank]) -> usize {
+    me as usize - wide_of_peer.partition_point(|&other| other < me) - usize::from(peer < me)
+}
+
 /// Bytes of registered memory that rank 0 of `p` holds for messages, whatever is sent; the others hold
 /// about as much.
 pub fn slot_bytes(p: u32) -> usize {
@@ -73,14 +79,39 @@ impl Banks {
 
     /// Connects them, given all ranks' inboxes.
     pub fn connect(mut self, place: Place, inboxes: &[[RemoteKey; 2]]) -> Result<Slots> {
-        let of = |rank| Place { rank, ..place };
-        let theirs = |rank: Rank| inboxes[rank as usize];
-        self.slots.connect(place.rank, &self.wide, |rank| {
-            Some(Card { inbox: theirs(rank)[0], first: 0, peers: wide(of(rank)) })
+        let me = place.rank;
+        let inbox = |rank: Rank, bank: usize| inboxes[rank as usize][bank];
+        let peers = |rank| wide(Place { rank, ..place });
+        self.slots.connect(me, &self.wide, |rank| {
+            let place = peers(rank).binary_search(&me).ok()?;
+            Some(There { inbox: inbox(rank, 0), first: 0, place })
         })?;
-        self.slots.connect(place.rank, &self.narrow, |rank| {
-            Some(Card { inbox: theirs(rank)[1], first: wide(of(rank)).len() as u32, peers: narrow(of(rank)) })
+        self.slots.connect(me, &self.narrow, |rank| {
+            let wide = peers(rank);
+            Some(There {
+                inbox: inbox(rank, 1),
+                first: wide.len() as u32,
+                place: place_among_narrow(me, rank, &wide),
+            })
         })?;
         Ok(self.slots)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_channel_is_found_by_arithmetic_where_its_peer_has_it() {
+        for p in [49, 64, 100] {
+            for (me, peer) in (0..p).flat_map(|me| (0..p).map(move |peer| (me, peer))) {
+                let of = |rank| Place { rank, size: p };
+                if let Ok(place) = narrow(of(peer)).binary_search(&me) {
+                    let found = place_among_narrow(me, peer, &wide(of(peer)));
+                    assert_eq!(found, place, "p = {p}, {me} at {peer}");
+                }
+            }
+        }
     }
 }

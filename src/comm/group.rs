@@ -108,11 +108,12 @@ impl Communicator {
         let mut all = vec![0u64; WORDS * self.size() as usize];
         all[WORDS * self.rank() as usize..][..WORDS].copy_from_slice(&encode(&own));
         self.run(&mut all, Call::allgather())?;
-        let card = |rank: Rank| {
+        let me = self.world_rank(self.rank());
+        let there = |rank: Rank| {
             let found = (0..self.size()).find(|&here| self.world_rank(here) == rank)?;
-            Some(decode(&all[WORDS * found as usize..][..WORDS]))
+            decode(&all[WORDS * found as usize..][..WORDS]).there(me)
         };
-        self.world.engine().connect_channels(&own, card)
+        self.world.engine().connect_channels(&own, there)
     }
 }
 

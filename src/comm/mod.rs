@@ -261,7 +261,7 @@ impl Communicator {
             // What is handed on lies in a workspace, which lasts as long as a call does.
             decision = self.decide(&call.clone().algorithm("ring"), elements)?;
         }
-        self.held(call, &decision, elements, self.source_of(window), prepared)
+        self.held(call, &decision, elements, Ends::one(self.source_of(window)), prepared)
     }
 
     fn at_once<T: Element>(&self, call: &Call<T>, elements: usize, memory: Source) -> Result<()> {
@@ -270,28 +270,27 @@ impl Communicator {
             let (memory, received) = (memory.into_memory(), call.sent(elements) * size_of::<T>());
             return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, received));
         }
-        let held = self.held(call, &decision, elements, memory, false)?;
-        held.start()?;
-        held.wait()
+        self.held(call, &decision, elements, Ends::one(memory), false)?.run()
     }
 
-    /// A call in place, ready to be started.
+    /// A call, ready to be started.
     fn held<T: Element>(
         &self,
         call: &Call<T>,
         decision: &Decision,
         elements: usize,
-        memory: Source,
+        ends: Ends,
         prepared: bool,
     ) -> Result<Held> {
-        let received = call.sent(elements) as u64;
-        let plain = memory.memory().clone();
+        // In one memory, what comes in begins behind what goes out.
+        let received = if ends.to.is_some() { 0 } else { call.sent(elements) as u64 };
         let own = (call.collective().numbering() == Numbering::Pairs).then(|| {
             let (from, to, len) = self.own_part(call, elements, received);
-            let (source, target) = (plain.clone(), plain);
+            let source = ends.from.memory().clone();
+            let target = ends.to.as_ref().map_or_else(|| source.clone(), |to| to.memory().clone());
             OwnPart { source, from: from as usize, target, to: to as usize, len: len as usize }
         });
-        let task = self.task(call, decision, elements, received, Ends::one(memory), prepared);
+        let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }
 

@@ -38,6 +38,12 @@ impl Held {
         self.world.engine().start(self.handle)
     }
 
+    /// Starts it, and waits until it is done.
+    pub(super) fn run(&self) -> Result<()> {
+        self.start()?;
+        self.wait()
+    }
+
     pub(super) fn wait(&self) -> Result<()> {
         self.world.engine().wait(self.handle)
     }

@@ -38,7 +38,7 @@ use notice::Notice;
 use operation::{Io, Kept, Operation, Pace, Parts, Path, Payload, Pumped, Unequal};
 use patience::Patience;
 use run::Unexpected;
-use slots::{Card, Landed, Slots};
+use slots::{Card, Landed, Slots, There};
 use staging::Pool;
 use tokens::{Tokens, Use};
 use vigil::Vigil;
@@ -261,10 +261,10 @@ impl Engine {
         self.io.slots.add(&mut *self.io.transport, &missing, slots::WIDE)
     }
 
-    /// Connects channels that were added, given the cards of the ranks that they go to.
-    pub fn connect_channels(&mut self, own: &Card, card_of: impl Fn(Rank) -> Option<Card>) -> Result<()> {
+    /// Connects channels that were added, given where the ranks that they go to have theirs.
+    pub fn connect_channels(&mut self, own: &Card, there: impl Fn(Rank) -> Option<There>) -> Result<()> {
         let me = self.place().rank;
-        self.io.slots.connect(me, own, card_of)
+        self.io.slots.connect(me, own, there)
     }
 
     /// A communicator is used no more.

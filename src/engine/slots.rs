@@ -48,6 +48,25 @@ pub struct Card {
     pub peers: Vec<Rank>,
 }
 
+/// A channel at its other end: the inbox and the first channel of its bank, and its place among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct There {
+    /// The bank's inbox.
+    pub inbox: RemoteKey,
+    /// The number of the bank's first channel.
+    pub first: u32,
+    /// Which of the bank's channels it is.
+    pub place: usize,
+}
+
+impl Card {
+    /// Where the bank has its channel to a rank.
+    pub fn there(&self, rank: Rank) -> Option<There> {
+        let place = self.peers.iter().position(|&peer| peer == rank)?;
+        Some(There { inbox: self.inbox, first: self.first, place })
+    }
+}
+
 /// All slots of a rank.
 #[derive(Default)]
 pub struct Slots {
@@ -57,6 +76,8 @@ pub struct Slots {
     narrow: HashMap<Rank, usize>,
     /// Slots of each channel that are not for the operation that is being pumped.
     spare: usize,
+    /// Channels whose peers lack many slots, each once: what is to be paid is found without a look at all.
+    due: Vec<usize>,
 }
 
 struct Bank {
@@ -82,6 +103,8 @@ struct Channel {
     held: u8,
     /// Slots here that are to be given back.
     owed: u8,
+    /// Whether it stands among those that are due.
+    listed: bool,
 }
 
 impl Slots {
@@ -103,28 +126,25 @@ impl Slots {
                 free: 0,
                 held: 0,
                 owed: 0,
+                listed: false,
             });
         }
         self.banks.push(bank);
         Ok(card)
     }
 
-    /// Connects the bank of which `own` is the card, given its peers' cards of the same bank. Fails where one
-    /// of them does not know of this rank.
-    pub fn connect(&mut self, me: Rank, own: &Card, card_of: impl Fn(Rank) -> Option<Card>) -> Result<()> {
+    /// Connects the bank of which `own` is the card, given where each peer has its channel to this rank. Fails
+    /// where one has none.
+    pub fn connect(&mut self, me: Rank, own: &Card, there: impl Fn(Rank) -> Option<There>) -> Result<()> {
         let first = own.first as usize;
         for channel in &mut self.channels[first..first + own.peers.len()] {
-            let bytes = (SLOTS * self.banks[channel.bank].slot) as u64;
-            let found = card_of(channel.rank).and_then(|card| {
-                let place = card.peers.iter().position(|&rank| rank == me)?;
-                Some((card.inbox, card.first, place))
-            });
-            let (inbox, first, place) = found.ok_or_else(|| {
+            let There { inbox, first, place } = there(channel.rank).ok_or_else(|| {
                 let what = format!("rank {} has no channel to rank {me}", channel.rank);
                 Error::boot(what, "start the same version on all ranks")
             })?;
+            let bytes = (place * SLOTS * self.banks[channel.bank].slot) as u64;
             channel.number_there = first + place as u32;
-            channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(place as u64 * bytes), ..inbox };
+            channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(bytes), ..inbox };
             (channel.connected, channel.free) = (true, u8::MAX);
         }
         Ok(())
@@ -254,6 +274,7 @@ impl Slots {
     /// A message stays in its slot for now.
     pub fn hold(&mut self, landed: Landed) {
         self.channels[landed.channel].held |= 1 << landed.slot;
+        self.list(landed.channel);
     }
 
     /// A message has been taken: its slot can go back.
@@ -261,6 +282,14 @@ impl Slots {
         let channel = &mut self.channels[landed.channel];
         channel.held &= !(1 << landed.slot);
         channel.owed |= 1 << landed.slot;
+        self.list(landed.channel);
+    }
+
+    fn list(&mut self, number: usize) {
+        let channel = &mut self.channels[number];
+        if channel.is_due() && !std::mem::replace(&mut channel.listed, true) {
+            self.due.push(number);
+        }
     }
 
     /// A peer has given slots back.
@@ -273,10 +302,15 @@ impl Slots {
     /// some. False where the transport was busy: pay again, as no event may come that would tell.
     pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<bool> {
         let mut paid = true;
-        for channel in &mut self.channels {
-            let lacking = (channel.owed | channel.held).count_ones() as usize;
+        for number in std::mem::take(&mut self.due) {
+            let channel = &mut self.channels[number];
+            channel.listed = false;
+            if !channel.is_due() {
+                continue;
+            }
             // A peer that was connected first may have filled slots already: they are owed until this side is.
-            if channel.owed == 0 || lacking < SLOTS / 2 || !channel.connected {
+            if !channel.connected {
+                self.list(number);
                 continue;
             }
             let put = Put {
@@ -290,11 +324,21 @@ impl Slots {
                 token: 0,
             };
             match tokens.put(transport, Use::Slot, put)? {
-                Posted::Busy => paid = false,
+                Posted::Busy => {
+                    paid = false;
+                    self.list(number);
+                }
                 Posted::Done | Posted::Pending => channel.owed = 0,
             }
         }
         Ok(paid)
+    }
+}
+
+impl Channel {
+    /// Whether its peer lacks half of its slots or more, and some can be given back.
+    fn is_due(&self) -> bool {
+        self.owed != 0 && (self.owed | self.held).count_ones() as usize >= SLOTS / 2
     }
 }
 
