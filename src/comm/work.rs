@@ -11,10 +11,11 @@ use crate::engine::{Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
 use crate::plan::Plan;
+use crate::plan::compose::InStep;
 use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
-use crate::select::{LAST, Problem, RELAY, SMALL};
+use crate::select::{self, Problem, RELAY, SMALL, last_block};
 
 /// What has been decided about a call: all ranks decide alike.
 pub(super) struct Decision {
@@ -62,18 +63,22 @@ impl Communicator {
     fn problem<T: Element>(&self, call: &Call<T>, elements: usize) -> Problem {
         let (unit, p) = (size_of::<T>() as u64, self.size());
         let bytes = elements as u64 * unit;
-        let (bytes, largest) = match &call.counts {
-            Counts::Each(counts) => (bytes, counts.iter().max().map_or(0, |&most| most as u64 * unit)),
+        let (bytes, largest, half) = match &call.counts {
+            Counts::Each(counts) => {
+                let parts: Vec<_> = counts.iter().map(|&count| count as u64 * unit).collect();
+                (bytes, parts.iter().copied().max().unwrap_or(0), select::half(&parts))
+            }
             // What the others send is not known here.
-            Counts::Pairs(..) => (0, 0),
+            Counts::Pairs(..) => (0, 0, 0),
             Counts::Equal => match call.collective {
-                Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p)),
-                other if other.numbering() == Numbering::Parts => (bytes, bytes / u64::from(p)),
-                _ => (bytes, bytes),
+                Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p), bytes / 4),
+                other if other.numbering() == Numbering::Parts => (bytes, bytes / u64::from(p), bytes / 2),
+                _ => (bytes, bytes, bytes),
             },
         };
+        let (collective, all_wide) = (call.collective, self.all_wide);
         let commutes = call.fold.as_ref().is_none_or(|fold| fold.commutes());
-        Problem { collective: call.collective, p, unit, bytes, largest, commutes, all_wide: self.all_wide }
+        Problem { collective, p, unit, bytes, largest, half, commutes, all_wide }
     }
 
     fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {
@@ -117,11 +122,16 @@ impl Communicator {
             graph: Arc::clone(&self.graph),
             present: present(&parts),
         };
-        let plan = entry.plan(&shape);
+        let plan = match entry.plan(&shape) {
+            plan if problem.is_in_step(entry, &self.costs) => Box::new(InStep(plan)),
+            plan => plan,
+        };
         let unit = problem.unit;
         let layout: Box<dyn Layout> = match call.collective.numbering() {
             Numbering::Whole => Box::new(vector(elements as u64, entry, blocks, &*plan).in_units_of(unit)),
-            Numbering::Parts => Box::new(Parts { parts: parts.into(), blocks, unit, last: LAST }),
+            Numbering::Parts => {
+                Box::new(Parts { parts: parts.into(), blocks, unit, last: last_block(entry) })
+            }
             Numbering::Pairs if entry.relays() => Box::new(self.relay(&problem)),
             Numbering::Pairs => Box::new(self.pairs(call, &problem, received)),
         };
@@ -202,7 +212,7 @@ impl Communicator {
 /// A whole vector: in the blocks that were chosen, or in as many equal ones as the plan has.
 fn vector(elements: u64, entry: &Entry, blocks: u32, plan: &dyn Plan) -> Partition {
     if entry.pipelined {
-        Partition::short_last(elements, blocks, LAST)
+        Partition::short_last(elements, blocks, last_block(entry))
     } else {
         Partition::even(elements, plan.blocks())
     }
