@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Communicator;
-use super::call::{Call, Counts};
+use super::call::{Call, Counts, part_of};
+use super::request::OwnPart;
 use crate::algorithm::{self, Entry, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
@@ -180,7 +181,7 @@ impl Communicator {
     }
 
     fn pairs<T: Element>(&self, call: &Call<T>, problem: &Problem, received: u64) -> Pairs {
-        let equal = |_| problem.largest / problem.unit.max(1);
+        let equal = |_| equal_part(problem);
         let of = |counts: &Arc<[usize]>| adjacent(counts.iter().map(|&count| count as u64));
         let (sent, mut incoming) = match &call.counts {
             Counts::Pairs(sent, received) => (of(sent), of(received)),
@@ -190,17 +191,29 @@ impl Communicator {
         Pairs { place: self.place, sent, received: incoming, unit: problem.unit }
     }
 
-    /// The part that a rank sends to itself: from where, to where, in bytes.
+    /// The part of an all-to-all that a rank sends to itself; `received` as for [`task`](Self::task).
     pub(super) fn own_part<T: Element>(
         &self,
         call: &Call<T>,
-        elements: usize,
+        problem: &Problem,
         received: u64,
-    ) -> (u64, u64, u64) {
-        let pairs = self.pairs(call, &self.problem(call, elements), received);
-        let block = self.rank() * self.size() + self.rank();
-        let (from, to) = (pairs.source(block), pairs.target(block));
-        (from.start, to.start, (from.end - from.start).min(to.end - to.start))
+        ends: &Ends,
+    ) -> OwnPart {
+        let (me, unit) = (self.rank(), size_of::<T>());
+        let (from, to) = match &call.counts {
+            Counts::Pairs(sent, received) => (part_of(sent, me), part_of(received, me)),
+            _ => {
+                let (me, count) = (me as usize, equal_part(problem) as usize);
+                (me * count..(me + 1) * count, me * count..(me + 1) * count)
+            }
+        };
+        OwnPart {
+            source: ends.from.memory().clone(),
+            from: from.start * unit,
+            target: ends.to.as_ref().unwrap_or(&ends.from).memory().clone(),
+            to: (received as usize + to.start) * unit,
+            len: from.len().min(to.len()) * unit,
+        }
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.
@@ -216,6 +229,11 @@ fn vector(elements: u64, entry: &Entry, blocks: u32, plan: &dyn Plan) -> Partiti
     } else {
         Partition::even(elements, plan.blocks())
     }
+}
+
+/// How many elements go from any rank to any other, where they are as many.
+fn equal_part(problem: &Problem) -> u64 {
+    problem.largest / problem.unit.max(1)
 }
 
 /// The ranks whose parts are not empty; `None` where none is.
