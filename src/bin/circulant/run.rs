@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use crate::Outcome;
 use circulant::boot::launcher::Job;
+use circulant::locality::binding::Bind;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Start N ranks of a command on this machine, and end them together.
 ///
@@ -19,6 +21,7 @@ use circulant::boot::launcher::Job;
   circulant run -n 4 -- circulant bench broadcast      four ranks that find each other
   circulant run -n 3 --label -- sh -c 'echo $PMI_RANK' [0] 0, [1] 1, [2] 2, in any order
   circulant run -n 8 --nodes 2 -- ./program            ranks 0-3 and 4-7 take themselves for two nodes
+  circulant run -n 8 --bind core -- ./program          each rank on a core of its own
 
 The ranks' variables: PMI_FD, PMI_RANK, PMI_SIZE, and with --nodes CIRCULANT_NODE. Rank 0 reads the
 launcher's input, the others none.")]
@@ -30,6 +33,16 @@ pub struct Arguments {
     /// Let the ranks take themselves for K nodes, in contiguous runs of nearly equal length
     #[arg(long, value_name = "K")]
     nodes: Option<u32>,
+
+    /// Bind each rank to a core of its own, or to the cores of a last-level cache or NUMA domain
+    ///
+    /// Ranks in their order are spread evenly over the cores that this process may use (by taskset, a
+    /// batch system, a container), so that neighbours in rank are neighbours on the machine. The launcher
+    /// says in one line who is where. More ranks than cores are not bound to cores, and none are where hwloc
+    /// does not know the machine; it then says why. The default is none: two jobs that know nothing of each
+    /// other would bind to the same cores, and a rank's threads would share one.
+    #[arg(long, value_name = "TO", default_value = "none", value_parser = bind())]
+    bind: Bind,
 
     /// Begin each line of output with its rank: [3] text
     #[arg(long, overrides_with = "no_label")]
@@ -51,6 +64,7 @@ impl Arguments {
         let job = Job {
             ranks: self.ranks,
             nodes: self.nodes,
+            bind: self.bind,
             command: words.next().unwrap_or_default(),
             args: words.collect(),
             env: vec![],
@@ -58,4 +72,9 @@ impl Arguments {
         };
         Ok(job.run().map(ExitCode::from)?)
     }
+}
+
+/// The names that the library gives them, for the help as well.
+fn bind() -> impl TypedValueParser<Value = Bind> {
+    PossibleValuesParser::new(Bind::NAMES).try_map(|name| name.parse::<Bind>())
 }

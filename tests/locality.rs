@@ -1,0 +1,206 @@
+//! Where ranks run: what the program draws, how the launcher binds, and what ranks know of each other.
+
+use std::collections::BTreeSet;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+
+use circulant::comm::meeting::Meeting;
+use circulant::comm::settings::Settings;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+fn program(arguments: &[&str]) -> Command {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_circulant"));
+    program.args(arguments).stdin(Stdio::null());
+    program
+}
+
+/// What it prints, without an error.
+fn out(output: &Output) -> String {
+    assert!(output.status.success(), "{}", err(output));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Where this thread, and what it starts, may run.
+fn own_cpus() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap();
+    (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
+}
+
+/// The CPUs that each rank may use, by the kernel's word, and what the launcher says of it.
+fn ranks_cpus(ranks: usize, to: &str) -> (Vec<BTreeSet<usize>>, String) {
+    let script = "echo $PMI_RANK $(sed -n 's/^Cpus_allowed_list://p' /proc/self/status)";
+    let arguments = ["run", "-n", &ranks.to_string(), "--bind", to, "--", "sh", "-c", script];
+    let output = program(&arguments).output().unwrap();
+    let mut cpus = vec![BTreeSet::new(); ranks];
+    for line in out(&output).lines() {
+        let (rank, list) = line.split_once(' ').unwrap();
+        cpus[rank.parse::<usize>().unwrap()] = list.trim().split(',').flat_map(range).collect();
+    }
+    (cpus, err(&output))
+}
+
+fn range(text: &str) -> std::ops::RangeInclusive<usize> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    first.parse().unwrap()..=last.parse().unwrap()
+}
+
+/// What `info` draws of a machine that hwloc is told of.
+#[cfg(feature = "hwloc")]
+fn drawing(description: &str) -> Vec<String> {
+    let output = program(&["info"]).env("HWLOC_SYNTHETIC", description).output().unwrap();
+    let text = out(&output);
+    let lines = text.lines().skip_while(|line| !line.starts_with("where ranks can run (by hwloc"));
+    lines.skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn a_machine_is_drawn_by_what_its_cores_share() {
+    assert_eq!(
+        drawing("package:2 numa:2(memory=64GiB) l3:2(size=32MiB) core:4 pu:2"),
+        [
+            "  package  NUMA domain  last-level cache  cores  CPUs",
+            "  0        0  64 GiB    L3 0  32 MiB      0-3    0-7",
+            "                        L3 1  32 MiB      4-7    8-15",
+            "           1  64 GiB    L3 2  32 MiB      8-11   16-23",
+            "                        L3 3  32 MiB      12-15  24-31",
+            "  1        2  64 GiB    L3 4  32 MiB      16-19  32-39",
+            "                        L3 5  32 MiB      20-23  40-47",
+            "           3  64 GiB    L3 6  32 MiB      24-27  48-55",
+            "                        L3 7  32 MiB      28-31  56-63",
+            "  no NIC is known",
+        ]
+    );
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn caches_of_single_cores_are_drawn_together() {
+    assert_eq!(
+        drawing("package:2 [numa(memory=1GiB)] core:20 l2:1(size=1MiB) pu:1")[1..3],
+        [
+            "  0        0  1 GiB     L2 0-19  1 MiB each   0-19   0-19",
+            "  1        1  1 GiB     L2 20-39  1 MiB each  20-39  20-39",
+        ]
+    );
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn what_is_not_known_is_drawn_as_a_question() {
+    assert_eq!(
+        drawing("[numa(memory=1GiB)] pu:3")[1],
+        "  ?        0  1 GiB     ?                 0-2    0-2"
+    );
+}
+
+#[test]
+#[cfg(not(feature = "hwloc"))]
+fn without_hwloc_nothing_is_known_and_nothing_bound() {
+    let text = out(&program(&["info"]).output().unwrap());
+    assert!(text.contains("unknown: this program was built without hwloc"), "{text}");
+    let (cpus, words) = ranks_cpus(2, "core");
+    assert!(cpus.iter().all(|cpus| cpus.iter().copied().eq(own_cpus())));
+    assert_eq!(words, "circulant: ranks not bound: this program was built without hwloc\n");
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn a_rank_is_bound_within_what_the_launcher_may_use() {
+    let bound = thread::spawn(|| {
+        let last = *own_cpus().last().unwrap();
+        let mut only = CpuSet::new();
+        only.set(last);
+        sched_setaffinity(None, &only).unwrap();
+        ["core", "numa"].map(|to| (last, ranks_cpus(1, to)))
+    });
+    for (cpu, (ranks, words)) in bound.join().unwrap() {
+        assert_eq!(ranks, [BTreeSet::from([cpu])]);
+        assert!(words.starts_with("circulant: ranks bound to "), "{words}");
+        assert!(words.ends_with(&format!(": 0 on CPU {cpu}\n")), "{words}");
+    }
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn ranks_have_cores_of_their_own_or_hear_why_not() {
+    let (ranks, words) = ranks_cpus(2, "core");
+    let all: BTreeSet<_> = own_cpus().into_iter().collect();
+    if words.starts_with("circulant: ranks bound to cores: 0 on CPU") {
+        assert!(ranks[0].is_disjoint(&ranks[1]) && ranks.iter().all(|cpus| cpus.is_subset(&all)));
+    } else {
+        assert!(words.contains("2 ranks are more than there are cores (1)"), "{words}");
+    }
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn more_ranks_than_cores_run_unbound_with_a_sentence() {
+    let ranks = own_cpus().len() + 1;
+    let (cpus, words) = ranks_cpus(ranks, "core");
+    assert!(cpus.iter().all(|cpus| cpus.iter().copied().eq(own_cpus())));
+    assert!(words.starts_with(&format!("circulant: ranks not bound: {ranks} ranks are more than")), "{words}");
+}
+
+#[test]
+fn ranks_are_not_bound_unasked() {
+    let (cpus, words) = ranks_cpus(2, "none");
+    assert!(cpus.iter().all(|cpus| cpus.iter().copied().eq(own_cpus())));
+    assert_eq!(words, "");
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn nobody_is_bound_to_a_machine_that_is_not_here() {
+    let arguments = ["run", "-n", "2", "--bind", "core", "--", "true"];
+    let output = program(&arguments).env("HWLOC_SYNTHETIC", "core:8 pu:1").output().unwrap();
+    out(&output);
+    assert!(err(&output).contains(" was told of another machine\n"), "{}", err(&output));
+}
+
+/// What a rank of the tests below does. As a test of its own it is a single process.
+#[test]
+#[ignore = "a rank that other tests start"]
+fn a_rank() {
+    let meeting = Meeting::attend(&Settings::default()).unwrap();
+    let (layout, size) = (meeting.layout(), meeting.place().size);
+    let nodes: Vec<_> = (0..layout.nodes()).map(|node| layout.ranks_of(node)).collect();
+    let cpus: Vec<_> = (0..size).map(|rank| layout.seat(rank).cpus.unwrap()).collect();
+    println!("nodes {nodes:?} cpus {cpus:?} crowd {}", meeting.ranks_per_core());
+    meeting.into_exchange().finish().unwrap();
+}
+
+/// What each rank of a job says of all.
+fn meet(options: &[&str]) -> Vec<String> {
+    let this = std::env::current_exe().unwrap();
+    let rank = ["--", this.to_str().unwrap(), "--exact", "a_rank", "--ignored", "--nocapture"];
+    let output = program(&[&["run"], options, &rank].concat()).output().unwrap();
+    let text = out(&output);
+    text.lines().filter_map(|line| line.find("nodes [").map(|start| line[start..].to_owned())).collect()
+}
+
+#[test]
+fn ranks_know_who_is_on_which_node() {
+    for words in meet(&["-n", "5", "--nodes", "2"]) {
+        assert!(words.starts_with("nodes [[0, 1, 2], [3, 4]] "), "{words}");
+    }
+    let words = meet(&["-n", "3"]);
+    assert_eq!(words.len(), 3);
+    assert!(words.iter().all(|words| words.starts_with("nodes [[0, 1, 2]] ")), "{words:?}");
+}
+
+#[test]
+#[cfg(feature = "hwloc")]
+fn ranks_with_cores_of_their_own_are_no_crowd() {
+    let (cpus, _) = ranks_cpus(2, "core");
+    if cpus[0].is_disjoint(&cpus[1]) {
+        let seat = |cpus: &BTreeSet<usize>| (*cpus.first().unwrap(), *cpus.last().unwrap(), cpus.len());
+        let crowd = 1.0 / cpus[0].len() as f64;
+        let expected = format!("nodes [[0, 1]] cpus {:?} crowd {crowd}", [&cpus[0], &cpus[1]].map(seat));
+        assert_eq!(meet(&["-n", "2", "--bind", "core"]), [expected.clone(), expected]);
+    }
+}
