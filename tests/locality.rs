@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output, Stdio};
-use std::thread;
 
 use circulant::comm::meeting::Meeting;
 use circulant::comm::settings::Settings;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 fn program(arguments: &[&str]) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_circulant"));
@@ -48,56 +47,6 @@ fn range(text: &str) -> std::ops::RangeInclusive<usize> {
     first.parse().unwrap()..=last.parse().unwrap()
 }
 
-/// What `info` draws of a machine that hwloc is told of.
-#[cfg(feature = "hwloc")]
-fn drawing(description: &str) -> Vec<String> {
-    let output = program(&["info"]).env("HWLOC_SYNTHETIC", description).output().unwrap();
-    let text = out(&output);
-    let lines = text.lines().skip_while(|line| !line.starts_with("where ranks can run (by hwloc"));
-    lines.skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect()
-}
-
-#[test]
-#[cfg(feature = "hwloc")]
-fn a_machine_is_drawn_by_what_its_cores_share() {
-    assert_eq!(
-        drawing("package:2 numa:2(memory=64GiB) l3:2(size=32MiB) core:4 pu:2"),
-        [
-            "  package  NUMA domain  last-level cache  cores  CPUs",
-            "  0        0  64 GiB    L3 0  32 MiB      0-3    0-7",
-            "                        L3 1  32 MiB      4-7    8-15",
-            "           1  64 GiB    L3 2  32 MiB      8-11   16-23",
-            "                        L3 3  32 MiB      12-15  24-31",
-            "  1        2  64 GiB    L3 4  32 MiB      16-19  32-39",
-            "                        L3 5  32 MiB      20-23  40-47",
-            "           3  64 GiB    L3 6  32 MiB      24-27  48-55",
-            "                        L3 7  32 MiB      28-31  56-63",
-            "  no NIC is known",
-        ]
-    );
-}
-
-#[test]
-#[cfg(feature = "hwloc")]
-fn caches_of_single_cores_are_drawn_together() {
-    assert_eq!(
-        drawing("package:2 [numa(memory=1GiB)] core:20 l2:1(size=1MiB) pu:1")[1..3],
-        [
-            "  0        0  1 GiB     L2 0-19  1 MiB each   0-19   0-19",
-            "  1        1  1 GiB     L2 20-39  1 MiB each  20-39  20-39",
-        ]
-    );
-}
-
-#[test]
-#[cfg(feature = "hwloc")]
-fn what_is_not_known_is_drawn_as_a_question() {
-    assert_eq!(
-        drawing("[numa(memory=1GiB)] pu:3")[1],
-        "  ?        0  1 GiB     ?                 0-2    0-2"
-    );
-}
-
 #[test]
 #[cfg(not(feature = "hwloc"))]
 fn without_hwloc_nothing_is_known_and_nothing_bound() {
@@ -109,57 +58,10 @@ fn without_hwloc_nothing_is_known_and_nothing_bound() {
 }
 
 #[test]
-#[cfg(feature = "hwloc")]
-fn a_rank_is_bound_within_what_the_launcher_may_use() {
-    let bound = thread::spawn(|| {
-        let last = *own_cpus().last().unwrap();
-        let mut only = CpuSet::new();
-        only.set(last);
-        sched_setaffinity(None, &only).unwrap();
-        ["core", "numa"].map(|to| (last, ranks_cpus(1, to)))
-    });
-    for (cpu, (ranks, words)) in bound.join().unwrap() {
-        assert_eq!(ranks, [BTreeSet::from([cpu])]);
-        assert!(words.starts_with("circulant: ranks bound to "), "{words}");
-        assert!(words.ends_with(&format!(": 0 on CPU {cpu}\n")), "{words}");
-    }
-}
-
-#[test]
-#[cfg(feature = "hwloc")]
-fn ranks_have_cores_of_their_own_or_hear_why_not() {
-    let (ranks, words) = ranks_cpus(2, "core");
-    let all: BTreeSet<_> = own_cpus().into_iter().collect();
-    if words.starts_with("circulant: ranks bound to cores: 0 on CPU") {
-        assert!(ranks[0].is_disjoint(&ranks[1]) && ranks.iter().all(|cpus| cpus.is_subset(&all)));
-    } else {
-        assert!(words.contains("2 ranks are more than there are cores (1)"), "{words}");
-    }
-}
-
-#[test]
-#[cfg(feature = "hwloc")]
-fn more_ranks_than_cores_run_unbound_with_a_sentence() {
-    let ranks = own_cpus().len() + 1;
-    let (cpus, words) = ranks_cpus(ranks, "core");
-    assert!(cpus.iter().all(|cpus| cpus.iter().copied().eq(own_cpus())));
-    assert!(words.starts_with(&format!("circulant: ranks not bound: {ranks} ranks are more than")), "{words}");
-}
-
-#[test]
 fn ranks_are_not_bound_unasked() {
     let (cpus, words) = ranks_cpus(2, "none");
     assert!(cpus.iter().all(|cpus| cpus.iter().copied().eq(own_cpus())));
     assert_eq!(words, "");
-}
-
-#[test]
-#[cfg(feature = "hwloc")]
-fn nobody_is_bound_to_a_machine_that_is_not_here() {
-    let arguments = ["run", "-n", "2", "--bind", "core", "--", "true"];
-    let output = program(&arguments).env("HWLOC_SYNTHETIC", "core:8 pu:1").output().unwrap();
-    out(&output);
-    assert!(err(&output).contains(" was told of another machine\n"), "{}", err(&output));
 }
 
 /// What a rank of the tests below does. As a test of its own it is a single process.
@@ -193,14 +95,115 @@ fn ranks_know_who_is_on_which_node() {
     assert!(words.iter().all(|words| words.starts_with("nodes [[0, 1, 2]] ")), "{words:?}");
 }
 
-#[test]
+/// What there is only where hwloc knows the machine.
 #[cfg(feature = "hwloc")]
-fn ranks_with_cores_of_their_own_are_no_crowd() {
-    let (cpus, _) = ranks_cpus(2, "core");
-    if cpus[0].is_disjoint(&cpus[1]) {
-        let seat = |cpus: &BTreeSet<usize>| (*cpus.first().unwrap(), *cpus.last().unwrap(), cpus.len());
-        let crowd = 1.0 / cpus[0].len() as f64;
-        let expected = format!("nodes [[0, 1]] cpus {:?} crowd {crowd}", [&cpus[0], &cpus[1]].map(seat));
-        assert_eq!(meet(&["-n", "2", "--bind", "core"]), [expected.clone(), expected]);
+mod with_hwloc {
+    use std::thread;
+
+    use rustix::thread::sched_setaffinity;
+
+    use super::*;
+
+    /// What `info` draws of a machine that hwloc is told of.
+    fn drawing(description: &str) -> Vec<String> {
+        let output = program(&["info"]).env("HWLOC_SYNTHETIC", description).output().unwrap();
+        let text = out(&output);
+        let lines = text.lines().skip_while(|line| !line.starts_with("where ranks can run (by hwloc"));
+        lines.skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_machine_is_drawn_by_what_its_cores_share() {
+        assert_eq!(
+            drawing("package:2 numa:2(memory=64GiB) l3:2(size=32MiB) core:4 pu:2"),
+            [
+                "  package  NUMA domain  last-level cache  cores  CPUs",
+                "  0        0  64 GiB    L3 0  32 MiB      0-3    0-7",
+                "                        L3 1  32 MiB      4-7    8-15",
+                "           1  64 GiB    L3 2  32 MiB      8-11   16-23",
+                "                        L3 3  32 MiB      12-15  24-31",
+                "  1        2  64 GiB    L3 4  32 MiB      16-19  32-39",
+                "                        L3 5  32 MiB      20-23  40-47",
+                "           3  64 GiB    L3 6  32 MiB      24-27  48-55",
+                "                        L3 7  32 MiB      28-31  56-63",
+                "  no NIC is known",
+            ]
+        );
+    }
+
+    #[test]
+    fn caches_of_single_cores_are_drawn_together() {
+        assert_eq!(
+            drawing("package:2 [numa(memory=1GiB)] core:20 l2:1(size=1MiB) pu:1")[1..3],
+            [
+                "  0        0  1 GiB     L2 0-19  1 MiB each   0-19   0-19",
+                "  1        1  1 GiB     L2 20-39  1 MiB each  20-39  20-39",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_drawn_as_a_question() {
+        assert_eq!(
+            drawing("[numa(memory=1GiB)] pu:3")[1],
+            "  ?        0  1 GiB     ?                 0-2    0-2"
+        );
+    }
+
+    #[test]
+    fn a_rank_is_bound_within_what_the_launcher_may_use() {
+        let bound = thread::spawn(|| {
+            let last = *own_cpus().last().unwrap();
+            let mut only = CpuSet::new();
+            only.set(last);
+            sched_setaffinity(None, &only).unwrap();
+            ["core", "numa"].map(|to| (last, ranks_cpus(1, to)))
+        });
+        for (cpu, (ranks, words)) in bound.join().unwrap() {
+            assert_eq!(ranks, [BTreeSet::from([cpu])]);
+            assert!(words.starts_with("circulant: ranks bound to "), "{words}");
+            assert!(words.ends_with(&format!(": 0 on CPU {cpu}\n")), "{words}");
+        }
+    }
+
+    #[test]
+    fn ranks_have_cores_of_their_own_or_hear_why_not() {
+        let (ranks, words) = ranks_cpus(2, "core");
+        let all: BTreeSet<_> = own_cpus().into_iter().collect();
+        if words.starts_with("circulant: ranks bound to cores: 0 on CPU") {
+            assert!(ranks[0].is_disjoint(&ranks[1]) && ranks.iter().all(|cpus| cpus.is_subset(&all)));
+        } else {
+            assert!(words.contains("2 ranks are more than there are cores (1)"), "{words}");
+        }
+    }
+
+    #[test]
+    fn more_ranks_than_cores_run_unbound_with_a_sentence() {
+        let ranks = own_cpus().len() + 1;
+        let (cpus, words) = ranks_cpus(ranks, "core");
+        assert!(cpus.iter().all(|cpus| cpus.iter().copied().eq(own_cpus())));
+        assert!(
+            words.starts_with(&format!("circulant: ranks not bound: {ranks} ranks are more than")),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn nobody_is_bound_to_a_machine_that_is_not_here() {
+        let arguments = ["run", "-n", "2", "--bind", "core", "--", "true"];
+        let output = program(&arguments).env("HWLOC_SYNTHETIC", "core:8 pu:1").output().unwrap();
+        out(&output);
+        assert!(err(&output).contains(" was told of another machine\n"), "{}", err(&output));
+    }
+
+    #[test]
+    fn ranks_with_cores_of_their_own_are_no_crowd() {
+        let (cpus, _) = ranks_cpus(2, "core");
+        if cpus[0].is_disjoint(&cpus[1]) {
+            let seat = |cpus: &BTreeSet<usize>| (*cpus.first().unwrap(), *cpus.last().unwrap(), cpus.len());
+            let crowd = 1.0 / cpus[0].len() as f64;
+            let expected = format!("nodes [[0, 1]] cpus {:?} crowd {crowd}", [&cpus[0], &cpus[1]].map(seat));
+            assert_eq!(meet(&["-n", "2", "--bind", "core"]), [expected.clone(), expected]);
+        }
     }
 }
