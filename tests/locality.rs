@@ -87,12 +87,14 @@ fn meet(options: &[&str]) -> Vec<String> {
 
 #[test]
 fn ranks_know_who_is_on_which_node() {
-    for words in meet(&["-n", "5", "--nodes", "2"]) {
-        assert!(words.starts_with("nodes [[0, 1, 2], [3, 4]] "), "{words}");
+    for (options, ranks, nodes) in [
+        (&["-n", "5", "--nodes", "2"][..], 5, "nodes [[0, 1, 2], [3, 4]] "),
+        (&["-n", "3"], 3, "nodes [[0, 1, 2]] "),
+    ] {
+        let words = meet(options);
+        assert_eq!(words.len(), ranks);
+        assert!(words.iter().all(|words| words.starts_with(nodes)), "{words:?}");
     }
-    let words = meet(&["-n", "3"]);
-    assert_eq!(words.len(), 3);
-    assert!(words.iter().all(|words| words.starts_with("nodes [[0, 1, 2]] ")), "{words:?}");
 }
 
 /// What there is only where hwloc knows the machine.

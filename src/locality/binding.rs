@@ -5,18 +5,14 @@
 //! packages. A rank's core gives its cache or NUMA domain, which thus gets ranks by the number of its cores.
 
 use std::fmt;
-use std::str::FromStr;
 
 use super::cpus::{Cpus, ranges};
 use super::machine::{Core, Machine, survey};
 use crate::rank::Rank;
 
 /// What a rank is bound to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bind {
-    /// Nothing: the system moves it as it likes.
-    #[default]
-    None,
     /// A core of its own.
     Core,
     /// The cores of a last-level cache.
@@ -26,14 +22,9 @@ pub enum Bind {
 }
 
 impl Bind {
-    /// As users write them.
-    pub const NAMES: [&str; 4] = ["none", "core", "cache", "numa"];
-    const ALL: [Bind; 4] = [Bind::None, Bind::Core, Bind::Cache, Bind::Numa];
-
     /// The number of the thing that a core, itself of this number, belongs to.
     fn unit(self, number: usize, core: &Core) -> Option<u32> {
         match self {
-            Bind::None => None,
             Bind::Core => Some(number as u32),
             Bind::Cache => core.cache,
             Bind::Numa => core.domain,
@@ -42,21 +33,10 @@ impl Bind {
 
     fn plural(self) -> &'static str {
         match self {
-            Bind::None => "nothing",
             Bind::Core => "cores",
             Bind::Cache => "last-level caches",
             Bind::Numa => "NUMA domains",
         }
-    }
-}
-
-impl FromStr for Bind {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Bind, String> {
-        let all = Bind::NAMES.into_iter().zip(Bind::ALL);
-        let found = all.into_iter().find(|(other, _)| *other == name).map(|(_, bind)| bind);
-        found.ok_or_else(|| format!("take one of {}", Bind::NAMES.join(", ")))
     }
 }
 
@@ -77,21 +57,18 @@ pub struct Allowance {
 }
 
 impl Binding {
-    /// For a job that this process is to start; none if ranks are not to be bound.
+    /// For a job that this process is to start.
     ///
     /// # Errors
     /// Why ranks cannot, or had better not, be bound as asked.
-    pub fn of_job(to: Bind, ranks: u32) -> Result<Option<Binding>, String> {
-        if to == Bind::None {
-            return Ok(None);
-        }
+    pub fn of_job(to: Bind, ranks: u32) -> Result<Binding, String> {
         let machine = survey(false).map_err(|unknown| unknown.to_string())?;
         let cpus = Cpus::of_this_thread().ok_or("the system does not say which CPUs may be used")?;
         let at_once = std::thread::available_parallelism().map_or(usize::MAX, usize::from);
-        Binding::plan(to, ranks, &machine, &Allowance { cpus, at_once }).map(Some)
+        Binding::plan(to, ranks, &machine, &Allowance { cpus, at_once })
     }
 
-    /// For a job on a machine, within what it is allowed. `to` is not [`Bind::None`]. O(ranks x cores).
+    /// For a job on a machine, within what it is allowed. O(ranks x cores).
     ///
     /// # Errors
     /// Why ranks cannot, or had better not, be bound as asked.
@@ -244,11 +221,5 @@ mod tests {
             "{}",
             text(Bind::Core, 16)
         );
-    }
-
-    #[test]
-    fn every_name_is_read() {
-        assert_eq!(Bind::NAMES.map(|name| name.parse::<Bind>().unwrap()), Bind::ALL);
-        assert_eq!("socket".parse::<Bind>().unwrap_err(), "take one of none, core, cache, numa");
     }
 }

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use crate::Outcome;
 use circulant::boot::launcher::Job;
 use circulant::locality::binding::Bind;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Start N ranks of a command on this machine, and end them together.
 ///
@@ -34,15 +33,15 @@ pub struct Arguments {
     #[arg(long, value_name = "K")]
     nodes: Option<u32>,
 
-    /// Bind each rank to a core of its own, or to the cores of a last-level cache or NUMA domain
+    /// Bind each rank, and say how in a line
     ///
     /// Ranks in their order are spread evenly over the cores that this process may use (by taskset, a
-    /// batch system, a container), so that neighbours in rank are neighbours on the machine. The launcher
-    /// says in one line who is where. More ranks than cores are not bound to cores, and none are where hwloc
-    /// does not know the machine; it then says why. The default is none: two jobs that know nothing of each
+    /// batch system, a container), so that neighbours in rank are neighbours on the machine. More ranks
+    /// than cores are not bound to cores, and none are where hwloc does not know the machine; a line then says
+    /// why. The default is none: two jobs that know nothing of each
     /// other would bind to the same cores, and a rank's threads would share one.
-    #[arg(long, value_name = "TO", default_value = "none", value_parser = bind())]
-    bind: Bind,
+    #[arg(long, value_name = "TO", default_value = "none")]
+    bind: To,
 
     /// Begin each line of output with its rank: [3] text
     #[arg(long, overrides_with = "no_label")]
@@ -64,7 +63,7 @@ impl Arguments {
         let job = Job {
             ranks: self.ranks,
             nodes: self.nodes,
-            bind: self.bind,
+            bind: self.bind.bind(),
             command: words.next().unwrap_or_default(),
             args: words.collect(),
             env: vec![],
@@ -74,7 +73,26 @@ impl Arguments {
     }
 }
 
-/// The names that the library gives them, for the help as well.
-fn bind() -> impl TypedValueParser<Value = Bind> {
-    PossibleValuesParser::new(Bind::NAMES).try_map(|name| name.parse::<Bind>())
+/// What a rank is bound to.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum To {
+    /// The system moves ranks as it likes
+    None,
+    /// A core of its own
+    Core,
+    /// The cores that share a last-level cache
+    Cache,
+    /// The cores of a NUMA domain
+    Numa,
+}
+
+impl To {
+    fn bind(self) -> Option<Bind> {
+        match self {
+            To::None => None,
+            To::Core => Some(Bind::Core),
+            To::Cache => Some(Bind::Cache),
+            To::Numa => Some(Bind::Numa),
+        }
+    }
 }

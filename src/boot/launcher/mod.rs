@@ -46,9 +46,9 @@ pub struct Job {
     /// On how many nodes they pretend to be, in contiguous runs of nearly equal length (`CIRCULANT_NODE`
     /// tells a rank); none: they are where they are.
     pub nodes: Option<u32>,
-    /// What each rank is bound to, before its program starts. How is said on stderr, and if it cannot or had
+    /// What each rank is bound to, before its program starts; none: nothing. How is said on stderr, and if it cannot or had
     /// better not be, why.
-    pub bind: Bind,
+    pub bind: Option<Bind>,
     /// The program that every rank runs, looked up in `PATH`.
     pub command: OsString,
     /// Its arguments.
@@ -108,10 +108,7 @@ mod tests {
 
     fn error(ranks: u32, nodes: Option<u32>) -> String {
         let (command, args, env) = ("true".into(), vec![], vec![]);
-        Job { ranks, nodes, bind: Bind::None, command, args, env, label: false }
-            .run()
-            .unwrap_err()
-            .to_string()
+        Job { ranks, nodes, bind: None, command, args, env, label: false }.run().unwrap_err().to_string()
     }
 
     #[test]

@@ -249,10 +249,10 @@ impl Supervisor {
 
 /// Where the ranks are to run, if they are to be bound and can be; says how they are, or why they are not.
 fn binding(job: &Job) -> Option<Binding> {
-    match Binding::of_job(job.bind, job.ranks) {
+    match Binding::of_job(job.bind?, job.ranks) {
         Ok(binding) => {
-            binding.iter().for_each(say);
-            binding
+            say(&binding);
+            Some(binding)
         }
         Err(why) => {
             say(format_args!("ranks not bound: {why}"));
