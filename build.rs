@@ -1,16 +1,19 @@
-//! Says what to install where hwloc is missing, before the linker says in its own way that it is.
+//! Says what to install where hwloc is missing, as the linker's own words would not.
 
 use std::process::Command;
+
+const HWLOC: &str = "libhwloc.so";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=LIBRARY_PATH");
-    let wanted = std::env::var_os("CARGO_FEATURE_HWLOC").is_some();
-    if wanted && is_missing("libhwloc.so") {
+    if std::env::var_os("CARGO_FEATURE_HWLOC").is_some() && is_missing(HWLOC) {
         println!(
             "cargo::warning=hwloc is not found by cc; if it cannot be linked: apt-get install libhwloc-dev \
              (Fedora: hwloc-devel), or do without: cargo build --no-default-features"
         );
+        // There is no such file in this folder, so that cargo asks again next time.
+        println!("cargo::rerun-if-changed={HWLOC}");
     }
 }
 
