@@ -108,18 +108,18 @@ fn nics(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
 fn own_seat(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
     let Some(cpus) = Cpus::of_this_thread() else { return Ok(()) };
     let seat = machine.seat(&cpus);
-    let cache = seat.cache.and_then(|index| Some((index, machine.caches.get(index as usize)?.level)));
     let parts = [
         package_of(machine, &seat),
         domain_of(machine, &seat),
-        cache.map(|(index, level)| format!("L{level} {index}")),
-        seat.core.map(|core| format!("core {core}")),
+        cache_of(machine, &seat),
+        seat.core.filter(|_| machine.cores.len() > 1).map(|core| format!("core {core}")),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     let within = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
     writeln!(out, "  this process may run on {cpus}{within}")
 }
 
+/// The package that all of a seat is in, if there are others.
 fn package_of(machine: &Machine, seat: &Seat) -> Option<String> {
     let package = seat.package?;
     let others = machine.cores.iter().any(|core| core.package != Some(package));
@@ -128,7 +128,12 @@ fn package_of(machine: &Machine, seat: &Seat) -> Option<String> {
 
 fn domain_of(machine: &Machine, seat: &Seat) -> Option<String> {
     let index = seat.domain?;
-    let known = machine.domains.get(index as usize)?;
-    let others = machine.domains.len() > 1;
-    others.then(|| format!("NUMA domain {}", known.number.unwrap_or(index)))
+    let known = machine.domains.get(index as usize).filter(|_| machine.domains.len() > 1)?;
+    Some(format!("NUMA domain {}", known.number.unwrap_or(index)))
+}
+
+fn cache_of(machine: &Machine, seat: &Seat) -> Option<String> {
+    let index = seat.cache?;
+    let known = machine.caches.get(index as usize).filter(|_| machine.caches.len() > 1)?;
+    Some(format!("L{} {index}", known.level))
 }
