@@ -100,15 +100,33 @@ fn ranks_know_who_is_on_which_node() {
 /// What there is only where hwloc knows the machine.
 #[cfg(feature = "hwloc")]
 mod with_hwloc {
+    use std::ffi::OsStr;
+    use std::io::Write;
     use std::thread;
 
     use rustix::thread::sched_setaffinity;
+    use tempfile::NamedTempFile;
 
     use super::*;
 
     /// What `info` draws of a machine that hwloc is told of.
     fn drawing(description: &str) -> Vec<String> {
-        let output = program(&["info"]).env("HWLOC_SYNTHETIC", description).output().unwrap();
+        lines_by("HWLOC_SYNTHETIC", description)
+    }
+
+    /// The same of one in hwloc's own format.
+    fn drawing_of(xml: &str) -> Vec<String> {
+        lines_by("HWLOC_XMLFILE", file(xml).path())
+    }
+
+    fn file(text: &str) -> NamedTempFile {
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    fn lines_by(variable: &str, value: impl AsRef<OsStr>) -> Vec<String> {
+        let output = program(&["info"]).env(variable, value).output().unwrap();
         let text = out(&output);
         let lines = text.lines().skip_while(|line| !line.starts_with("where ranks can run (by hwloc"));
         lines.skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect()
@@ -131,6 +149,67 @@ mod with_hwloc {
                 "  no NIC is known",
             ]
         );
+    }
+
+    /// A package with memory, a core and these devices, in hwloc's format.
+    fn package(number: u32, devices: &str) -> String {
+        let sets = ["cpuset", "complete_cpuset", "nodeset", "complete_nodeset"];
+        let sets = sets.map(|name| format!(r#"{name}="{:#x}""#, 1 << number)).join(" ");
+        let object = |kind, place: u32, rest: &str| {
+            let id = 10 * number + place;
+            format!(r#"<object type="{kind}" os_index="{number}" {sets} gp_index="{id}" {rest}"#)
+        };
+        let memory = object("NUMANode", 12, r#"local_memory="1073741824"/>"#);
+        let core = object("Core", 13, &format!(">{}</object>", object("PU", 14, "/>")));
+        object("Package", 11, &format!(">{memory}{core}{devices}</object>"))
+    }
+
+    /// A bus with a card of this kind (2: Ethernet, 3: InfiniBand).
+    fn card(number: u32, name: &str, kind: u32) -> String {
+        format!(
+            r#"<object type="Bridge" gp_index="{number}0" bridge_type="0-1" depth="0" bridge_pci="000{number}:[00-00]">
+            <object type="PCIDev" gp_index="{number}1" pci_busid="000{number}:00:03.0" pci_type="0200 [1af4:1041] [1af4:1041] 01" pci_link_speed="0.0">
+            <object type="OSDev" gp_index="{number}2" name="{name}" osdev_type="{kind}"/></object></object>"#
+        )
+    }
+
+    #[test]
+    fn cards_are_drawn_with_what_is_near() {
+        let sets = ["cpuset", "complete_cpuset", "allowed_cpuset"].map(|name| format!(r#"{name}="0x3""#));
+        let memories = sets.clone().map(|set| set.replace("cpuset", "nodeset"));
+        // hwloc's own parser wants these two lines, and each at its line's beginning.
+        let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n";
+        let text = format!(
+            r#"{head}<topology version="2.0"><object type="Machine" os_index="0" gp_index="1" {} {}>
+            {}{}{}</object></topology>"#,
+            sets.join(" "),
+            memories.join(" "),
+            package(0, ""),
+            package(1, &card(5, "mlx5_0", 3)),
+            card(6, "eth0", 2)
+        );
+        assert_eq!(
+            drawing_of(&text),
+            [
+                "  package  NUMA domain  last-level cache  cores  CPUs",
+                "  0        0  1 GiB     ?                 0      0",
+                "  1        1  1 GiB     ?                 1      1",
+                "  NIC mlx5_0  near NUMA domain 1",
+                "  NIC eth0    near all cores",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_machine_that_hwloc_cannot_tell_is_unknown_and_no_error() {
+        let file = file("no machine");
+        let mut info = program(&["info"]);
+        let text = out(&info.env("HWLOC_XMLFILE", file.path()).output().unwrap());
+        assert!(text.contains("\ntopology   unknown: hwloc: "), "{text}");
+        let mut run = program(&["run", "-n", "2", "--bind", "core", "--", "true"]);
+        let output = run.env("HWLOC_XMLFILE", file.path()).output().unwrap();
+        out(&output);
+        assert!(err(&output).contains("circulant: ranks not bound: hwloc: "), "{}", err(&output));
     }
 
     #[test]

@@ -1,36 +1,37 @@
 //! The one door to hwloc: from its tree to the table of cores.
 
-use std::iter;
+use std::{fmt, iter};
 
 use hwlocality::Topology;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
 use hwlocality::object::types::{OSDeviceType, ObjectType};
-use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
+use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 
 use super::cpus::Cpus;
 use super::machine::{Cache, Core, Domain, Machine, Nic, Unknown};
 
 /// Looks at the machine of this process.
 pub(super) fn survey(with_nics: bool) -> Result<Machine, Unknown> {
-    load(with_nics).map(|topology| Machine::of(&topology)).and_then(|machine| {
-        let nothing = || Unknown(format!("{} knows of no core here", machine.source));
-        if machine.cores.is_empty() { Err(nothing()) } else { Ok(machine) }
-    })
+    let machine = Machine::of(&load(with_nics)?);
+    if machine.cores.is_empty() {
+        return Err(Unknown(format!("{} knows of no core here", machine.source)));
+    }
+    Ok(machine)
 }
 
+/// What is not allowed to this process counts, so that all number alike. The x86 component is left out: it would
+/// move this thread over all CPUs, to ask each for what Linux tells as well.
 fn load(with_nics: bool) -> Result<Topology, Unknown> {
-    let unknown = |error: &dyn std::fmt::Display| Unknown(format!("hwloc: {error}"));
-    // What is not allowed to this process counts, so that all number alike. Without the x86 component, which
-    // would move this thread over all CPUs to ask each for what Linux tells as well.
+    let unknown = |error: &dyn fmt::Display| Unknown(format!("hwloc: {error}"));
     let builder = Topology::builder().with_flags(BuildFlags::INCLUDE_DISALLOWED).map_err(|e| unknown(&e))?;
     let builder = builder.without_component("x86").map_err(|e| unknown(&e))?;
-    let builder = if with_nics { io(builder).map_err(|e| unknown(&e))? } else { builder };
-    builder.build().map_err(|e| unknown(&e))
-}
-
-fn io(builder: TopologyBuilder) -> Result<TopologyBuilder, impl std::fmt::Display> {
-    builder.with_io_type_filter(TypeFilter::KeepImportant)
+    let nics = if with_nics { TypeFilter::KeepImportant } else { TypeFilter::KeepNone };
+    let builder = builder.with_io_type_filter(nics).map_err(|e| unknown(&e))?;
+    builder.build().map_err(|error| match error.errno {
+        Some(errno) => unknown(&format_args!("{}: {errno}", error.api)),
+        None => unknown(&error),
+    })
 }
 
 impl Machine {
