@@ -26,7 +26,7 @@ fn rxm_keeps_the_contract_between_processes() {
 
 #[test]
 fn libfabrics_shm_keeps_the_contract_between_processes() {
-    in_processes("shm", 3);
+    in_processes("ofi-shm", 3);
 }
 
 #[test]

@@ -60,6 +60,15 @@ pub enum Way {
     Ring,
 }
 
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Way::Writev => "by process_vm_writev",
+            Way::Ring => "through a ring",
+        })
+    }
+}
+
 /// What a rank found out about its peers, to be told to all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
