@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 1;
+pub const WIRE: u16 = 2;
 const MAGIC: &[u8] = b"circulant";
 
 /// The ranks of a job, after the first allgather.
@@ -208,12 +208,12 @@ mod tests {
         assert_eq!(decode::<u8>(3, &card), Ok(0));
         card[MAGIC.len()] += 1;
         let error = decode::<u8>(3, &card).unwrap_err().to_string();
-        assert!(error.contains("rank 3 speaks version 2 of the wire format, this rank 1"), "{error}");
+        assert!(error.contains("rank 3 speaks version 3 of the wire format, this rank 2"), "{error}");
     }
 
     #[test]
     fn garbage_for_a_card_is_an_error() {
-        for card in [&b""[..], b"circulant", b"circulant\x01", b"circulant\x01\x00{"] {
+        for card in [&b""[..], b"circulant", b"circulant\x02", b"circulant\x02\x00{"] {
             assert!(decode::<u8>(0, card).is_err());
         }
     }
