@@ -35,9 +35,11 @@ impl Default for Costs {
 pub const SMALL: u64 = PAYLOAD as u64;
 
 /// The last block's size, in 256ths of the others' (see
-/// [`Partition::short_last`](crate::plan::partition::Partition::short_last)): next to nothing, as the
-/// rounds beyond the n-th carry no other block from the root.
-pub const LAST: u8 = 8;
+/// [`Partition::short_last`](crate::plan::partition::Partition::short_last)): in a broadcast next to nothing, as
+/// the rounds beyond the n-th carry no other block from the root; on a ring as much as the others.
+pub fn last_block(entry: &Entry) -> u16 {
+    if entry.span == Span::Part { 256 } else { 8 }
+}
 
 /// A further block's cost as a share of a put's latency: small, as most of the latency passes while
 /// other blocks are on the link. Measured on the emulated cluster with 8, 16 and 36 ranks, where larger
@@ -46,7 +48,11 @@ pub const BLOCK_SHARE: f64 = 0.2;
 
 /// What each further message of an all-to-all costs, in terms of a block's cost and of the crowd that it makes
 /// work. Measured on the emulated cluster with 8, 16 and 36 ranks on two cores.
-const MESSAGE: f64 = 1.5;
+const MESSAGE: f64 = 0.7;
+/// Ranks to a core up to which they keep in step. Measured likewise: on the ring, parts of one size take 1.01 to
+/// 1.06 times the link's bound from 256 KiB on, on the circulant graph 1.01 with 8 ranks, 1.02 to 1.1 with 16 and
+/// 1.05 to 1.4 with 36.
+const FEW: f64 = 2.0;
 /// Ranks to a core beyond which processors, not links, are what a call waits for.
 const MANY: f64 = 4.0;
 
@@ -85,6 +91,8 @@ pub struct Problem {
     pub bytes: u64,
     /// Bytes of the largest part (of the vector, where there are no parts).
     pub largest: u64,
+    /// Bytes of the half that has most: of parts of half the ranks, one after another on the ring.
+    pub half: u64,
     /// Whether `a ∘ b = b ∘ a`.
     pub commutes: bool,
     /// Whether short messages reach every rank without a handshake, and not only the neighbours.
@@ -111,16 +119,77 @@ impl Problem {
     pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
         let better = match self.collective {
             Collective::Allreduce if self.doubling_pays(costs) => Some("recursive-doubling"),
-            Collective::Allgather | Collective::Allgatherv | Collective::ReduceScatter
-                if self.blocks_of_parts(costs) > 1 =>
-            {
-                Some("circulant-n")
-            }
+            Collective::Allreduce if self.ring_pays(costs) => Some("ring"),
+            Collective::Allgather
+            | Collective::Allgatherv
+            | Collective::ReduceScatter
+            | Collective::ReduceScatterBlock => self.parts_algorithm(costs),
             Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
             _ => None,
         };
         let named = self.candidates().find(|entry| Some(entry.name) == better);
         named.or_else(|| self.candidates().find(|entry| !entry.exchanges)).or(self.candidates().next())
+    }
+
+    /// The same for parts, where it is not whole parts on the circulant graph.
+    fn parts_algorithm(&self, costs: &Costs) -> Option<&'static str> {
+        if self.is_even() {
+            return self.ring_pays(costs).then_some("ring");
+        }
+        if self.ring_of_blocks_pays(costs) {
+            return Some("ring-n");
+        }
+        (self.blocks_of_parts(costs) > 1).then_some("circulant-n")
+    }
+
+    /// Whether the ring is faster than the circulant graph though it has more rounds: where ranks share cores,
+    /// they are never quite in step, and at a new neighbour in each round one that is ahead meets one that is
+    /// late; on the ring each follows the other. Not where a part is on the link for less than a hop takes.
+    fn ring_pays(&self, costs: &Costs) -> bool {
+        costs.crowd > FEW && self.bytes > SMALL && self.outlasts_a_hop(costs)
+    }
+
+    /// Whether a mean part is on the link for longer than a hop from rank to rank takes among so many.
+    fn outlasts_a_hop(&self, costs: &Costs) -> bool {
+        self.mean() as f64 * costs.byte > costs.latency * costs.crowd
+    }
+
+    /// The same for parts that differ, in blocks of a mean part's size: `p - 1` hops, and waits where the
+    /// parts of neighbours are much longer than those of others, against what whole parts or blocks on the
+    /// circulant graph cost beside their time on the link (see [`blocks_of_parts`](Self::blocks_of_parts)).
+    fn ring_of_blocks_pays(&self, costs: &Costs) -> bool {
+        let rounds = f64::from(self.q().saturating_sub(1));
+        let whole = rounds * self.excess() as f64 * costs.byte;
+        let in_blocks = 2.0 * (rounds * self.bytes as f64 * costs.byte * costs.latency).sqrt();
+        let hops = f64::from(self.p - 1) * costs.latency;
+        // The heaviest half of the ring passes, and then one block goes around the rest of it.
+        let block = self.largest / u64::from(self.blocks_on_ring());
+        let heaviest = self.half.saturating_add(u64::from(self.p / 2).saturating_mul(block));
+        let waits = heaviest.saturating_sub(self.bytes) as f64 * costs.byte;
+        self.outlasts_a_hop(costs) && hops + waits < whole.min(in_blocks)
+    }
+
+    /// Into how many blocks the largest part is cut on a ring: none is then much larger than a mean part, so
+    /// that it never holds up the others by more than their time.
+    fn blocks_on_ring(&self) -> u32 {
+        let wanted = self.largest.div_ceil(self.mean().max(1));
+        let most = (self.largest as f64 / SMALLEST as f64).round() as u64;
+        wanted.min(most).clamp(1, MAX_BLOCKS.into()) as u32
+    }
+
+    fn mean(&self) -> u64 {
+        self.bytes / u64::from(self.p.max(1))
+    }
+
+    /// By how much the largest part exceeds a mean one.
+    fn excess(&self) -> u64 {
+        self.largest.saturating_sub(self.mean())
+    }
+
+    /// Whether whole parts cost hardly more than parts of one size would.
+    fn is_even(&self) -> bool {
+        let rounds = f64::from(self.q().saturating_sub(1));
+        self.excess() as f64 * rounds < EVEN * self.bytes as f64
     }
 
     /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones.
@@ -145,6 +214,7 @@ impl Problem {
         }
         let blocks = match self.collective.numbering() {
             Numbering::Whole => self.blocks_of_whole(costs, max_put),
+            Numbering::Parts | Numbering::Pairs if entry.span == Span::Part => self.blocks_on_ring(),
             Numbering::Parts | Numbering::Pairs => self.blocks_of_parts(costs),
         };
         blocks.min(self.most_blocks())
@@ -172,17 +242,16 @@ impl Problem {
     /// blocks are on the link: nearly every round waits for the one before.
     fn blocks_of_parts(&self, costs: &Costs) -> u32 {
         let q = self.q();
-        let excess = self.largest.saturating_sub(self.bytes / u64::from(self.p.max(1)));
-        let share = |bytes: u64| bytes as f64 * f64::from(q.saturating_sub(1)) * costs.byte;
-        if self.bytes <= SMALL || q < 2 || share(excess) < EVEN * self.bytes as f64 * costs.byte {
+        if self.bytes <= SMALL || q < 2 || self.is_even() {
             return 1;
         }
         if self.is_one_ranks() {
-            return whole_phases(best(excess, self.largest, q, costs).round() as u64, q);
+            return whole_phases(best(self.excess(), self.largest, q, costs).round() as u64, q);
         }
         // A leg has about as many bytes as all parts' blocks of one number.
         let most = (self.bytes as f64 / (SMALLEST as f64 * many(costs))) as u64;
-        let blocks = ((share(self.bytes) / costs.latency).sqrt().round() as u64).min(most);
+        let beside = self.bytes as f64 * f64::from(q - 1) * costs.byte;
+        let blocks = ((beside / costs.latency).sqrt().round() as u64).min(most);
         if blocks <= 2 * u64::from(q) { 1 } else { whole_phases(blocks, q) }
     }
 
@@ -212,10 +281,11 @@ impl Problem {
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
         match (self.collective.numbering(), piece) {
             (Numbering::Whole, _) if entry.pipelined => pace(self.bytes / u64::from(blocks), costs),
-            // Nothing waits for anything: turns alone keep ranks from meeting at one target.
+            // Nothing waits for anything: steps, or else turns, keep ranks from meeting at one target.
             (Numbering::Pairs, 0) => {
                 let piece = self.longest(entry, costs).unwrap_or(usize::MAX) as u64;
-                Pace { turns: Some(1), ..pace(piece.min(self.largest.max(1)), costs) }
+                let turns = (!self.is_in_step(entry, costs)).then_some(1);
+                Pace { turns, ..pace(piece.min(self.largest.max(1)), costs) }
             }
             (_, 0) => pace(self.largest / u64::from(blocks), costs),
             (_, piece) => {
@@ -223,6 +293,16 @@ impl Problem {
                 Pace { turns: by_turns.then_some(1), ..pace(piece as u64, costs) }
             }
         }
+    }
+
+    /// Whether ranks keep in step by putting a round's block after the arrival of the round before, so that no
+    /// words about turns are needed: in an all-to-all of parts of one size, unless many ranks share a core and
+    /// parts are large. There one that is late would hold up more and more others, as whoever goes ahead of it
+    /// takes half of its target's link. Blocks that are on the link for less than a hop takes wait for nothing.
+    pub fn is_in_step(&self, entry: &Entry, costs: &Costs) -> bool {
+        let one_put = self.longest(entry, costs).is_some_and(|longest| self.largest <= longest as u64);
+        let direct = self.collective == Collective::Alltoall && !entry.scattered;
+        direct && self.outlasts_a_hop(costs) && (one_put || costs.crowd <= 2.0 * MANY)
     }
 
     /// Whether one rank has most of it: then it is that rank's broadcast, or reduction.
@@ -252,6 +332,17 @@ impl Problem {
         let elements = wanted.clamp(least, PIECES.1).min(most) / unit;
         (elements.max(1) * unit) as usize
     }
+}
+
+/// Of parts around a ring, the most that half of them, one after another, have together. O(p).
+pub fn half(parts: &[u64]) -> u64 {
+    let length = parts.len() / 2;
+    let first: u64 = parts[..length].iter().sum();
+    let next = |sum: &mut u64, i: usize| {
+        *sum = *sum + parts[(i + length) % parts.len()] - parts[i];
+        Some(*sum)
+    };
+    (0..parts.len()).scan(first, next).max().unwrap_or(0)
 }
 
 /// How many times as much a message costs where many ranks share a core.
@@ -296,6 +387,7 @@ mod tests {
             unit: 1,
             bytes,
             largest: bytes,
+            half: bytes,
             commutes: true,
             all_wide: true,
         }
@@ -303,7 +395,7 @@ mod tests {
 
     fn parts(p: u32, counts: &[u64]) -> Problem {
         let (bytes, largest) = (counts.iter().sum(), *counts.iter().max().unwrap());
-        Problem { collective: Collective::Allgatherv, bytes, largest, ..whole(0, p) }
+        Problem { collective: Collective::Allgatherv, bytes, largest, half: half(counts), ..whole(0, p) }
     }
 
     #[test]
@@ -338,6 +430,38 @@ mod tests {
         let (part, vector) = (parts(16, &one).blocks_of_parts(&costs), whole(16 << 20, 16));
         let broadcast = vector.blocks_of_whole(&costs, FREE);
         assert!(part > broadcast * 9 / 10 && part <= broadcast, "{part} {broadcast}");
+    }
+
+    #[test]
+    fn the_ring_is_for_crowds_and_for_parts_that_differ() {
+        let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+        let crowd = Costs { crowd: 18.0, ..alone };
+        let name = |counts: &[u64], costs| parts(36, counts).algorithm(costs).unwrap().name;
+        let even = [30_000; 36];
+        assert_eq!((name(&even, &alone), name(&even, &crowd)), ("circulant", "ring"));
+        assert_eq!((name(&[1000; 36], &crowd), name(&[10; 36], &crowd)), ("circulant", "circulant"));
+        let irregular: Vec<u64> = (0..36).map(|rank| rank % 3 * 30_000).collect();
+        assert_eq!((name(&irregular, &alone), name(&irregular, &crowd)), ("ring-n", "ring-n"));
+        let mut one = [0; 36];
+        one[7] = 1 << 20;
+        assert_eq!((name(&one, &alone), name(&one, &crowd)), ("circulant-n", "circulant-n"));
+        let neighbours: Vec<u64> = (0..36).map(|rank| if rank < 6 { 180_000 } else { 0 }).collect();
+        assert_eq!(name(&neighbours, &alone), "circulant-n");
+        let problem = parts(36, &irregular);
+        let (entry, blocks) = (problem.algorithm(&alone).unwrap(), problem.blocks_on_ring());
+        assert_eq!((problem.blocks(entry, &alone, FREE), blocks, last_block(entry)), (2, 2, 256));
+    }
+
+    #[test]
+    fn an_all_to_all_keeps_in_step_unless_large_parts_meet_in_a_crowd() {
+        let costs = |crowd| Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd };
+        let in_step = |collective, largest, crowd| {
+            let problem = Problem { collective, largest, ..whole(36 * largest, 36) };
+            problem.is_in_step(algorithm::named(collective, "ring").unwrap(), &costs(crowd))
+        };
+        assert!(in_step(Collective::Alltoall, 1 << 20, 1.0) && in_step(Collective::Alltoall, 7000, 18.0));
+        assert!(!in_step(Collective::Alltoall, 30_000, 18.0) && !in_step(Collective::Alltoallv, 30_000, 1.0));
+        assert!(!in_step(Collective::Alltoall, 100, 1.0), "short blocks wait for nothing");
     }
 
     #[test]

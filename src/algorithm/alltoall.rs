@@ -175,8 +175,28 @@ impl Plan for StoreAndForward {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::promise::Promise;
+    use crate::collective::Collective;
+    use crate::plan::compose::InStep;
     use crate::plan::each_block;
     use crate::plan::layout::{Layout, Relay, hops};
+    use crate::plan::lockstep::{self, Claims};
+
+    #[test]
+    fn ranks_that_keep_in_step_wait_for_nothing_that_does_not_come() {
+        for p in (1u32..40).chain([64, 65]) {
+            let orders = [Order::Ring].into_iter().chain(p.is_power_of_two().then_some(Order::Pairwise));
+            for order in orders {
+                let plan = |rank| InStep(Direct { place: Place { rank, size: p }, order });
+                let plans: Vec<_> = (0..p).map(plan).collect();
+                let promise =
+                    Promise { collective: Collective::Alltoall, p, root: 0, blocks: p * p, present: None };
+                let claims = Claims { ordered: true, near: false, exchanges: false };
+                let (start, end) = (|rank| promise.start(rank), |rank| promise.end(rank));
+                lockstep::check(&plans, claims, start, end).unwrap();
+            }
+        }
+    }
 
     #[test]
     fn a_relay_has_a_block_where_the_plan_puts_it_from_and_where_it_ends() {

@@ -125,6 +125,10 @@ fn all_broadcast(shape: &Shape) -> AllBroadcast {
     AllBroadcast::new(shape.place, shape.blocks, shape.graph.clone(), shape.present.clone())
 }
 
+fn ring(shape: &Shape) -> Ring {
+    Ring::in_blocks(shape.place, shape.blocks, shape.present.clone())
+}
+
 fn linear(shape: &Shape, load: Load) -> Linear {
     Linear { place: shape.place, root: shape.root, load }
 }
@@ -261,7 +265,7 @@ const ALLREDUCE: &[Entry] = &[
         restriction: COMMUTATIVE,
         ordered: false,
         span: Span::Part,
-        build: |shape| Box::new(Then(Reversed(Ring(shape.place)), Ring(shape.place))),
+        build: |shape| Box::new(Then(Reversed(Ring::whole(shape.place)), Ring::whole(shape.place))),
         ..PLAIN
     },
     Entry {
@@ -314,7 +318,17 @@ const ALLGATHER: &[Entry] = &[
         volume: "m (p - 1) / p",
         source: CHAN_RING,
         span: Span::Part,
-        build: |shape| Box::new(Ring(shape.place)),
+        build: |shape| Box::new(Ring::whole(shape.place)),
+        ..PLAIN
+    },
+    Entry {
+        name: "ring-n",
+        rounds: "n (p - 1)",
+        volume: "m (p - 1) / p; one rank has all: m",
+        source: CHAN_RING,
+        pipelined: true,
+        span: Span::Part,
+        build: |shape| Box::new(ring(shape)),
         ..PLAIN
     },
     Entry {
@@ -383,7 +397,19 @@ const REDUCE_SCATTER: &[Entry] = &[
         restriction: COMMUTATIVE,
         ordered: false,
         span: Span::Part,
-        build: |shape| Box::new(Reversed(Ring(shape.place))),
+        build: |shape| Box::new(Reversed(Ring::whole(shape.place))),
+        ..PLAIN
+    },
+    Entry {
+        name: "ring-n",
+        rounds: "n (p - 1)",
+        volume: "m (p - 1) / p; one rank gets all: m",
+        source: CHAN_RING,
+        restriction: COMMUTATIVE,
+        pipelined: true,
+        ordered: false,
+        span: Span::Part,
+        build: |shape| Box::new(Reversed(ring(shape))),
         ..PLAIN
     },
     Entry {
@@ -572,6 +598,7 @@ mod tests {
                 }
             }
             "p - 1" => p - 1,
+            "n (p - 1)" => n * (p - 1),
             "2 (p - 1)" => 2 * (p - 1),
             "a + b - 2" => a + b - 2,
             "2 (a + b - 2)" => 2 * (a + b - 2),

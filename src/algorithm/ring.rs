@@ -2,7 +2,10 @@
 //! got last; backwards reduce-scatter, and the two together allreduce.
 //!
 //! The least volume and next neighbours only, but as many rounds as ranks. Chan, Heimlich, Purkayastha
-//! and van de Geijn, doi:10.1002/cpe.1206.
+//! and van de Geijn, doi:10.1002/cpe.1206. In whole parts every round takes as long as the largest part;
+//! where parts differ, blocks no longer than a mean part let the largest ones follow each other.
+
+use std::sync::Arc;
 
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round};
 use crate::rank::{Place, Rank};
@@ -20,34 +23,65 @@ pub(super) fn step(at: Place, s: u32) -> Step {
     Step { put: (at.after(1), at.before(s)), arrival: (at.before(1), at.before(s + 1)) }
 }
 
-/// The allgather, from one rank's side: O(1) memory and time.
-pub struct Ring(pub Place);
+/// The allgather, from one rank's side: O(1) memory and time. Block `b` of part `j` is `j n + b`.
+///
+/// The decision: parts without data are left out, but their rounds stay, so that every rank has the same.
+pub struct Ring {
+    place: Place,
+    blocks: u32,
+    present: Option<Arc<[Rank]>>,
+}
+
+impl Ring {
+    /// The plan of `place.rank` for whole parts.
+    pub fn whole(place: Place) -> Self {
+        Ring { place, blocks: 1, present: None }
+    }
+
+    /// The same for parts of `blocks` blocks each (none is taken for one); `present` are the ranks that have
+    /// any data, in rank order, `None` all.
+    pub fn in_blocks(place: Place, blocks: u32, present: Option<Arc<[Rank]>>) -> Self {
+        Ring { place, blocks: blocks.max(1), present }
+    }
+
+    fn has_data(&self, part: Rank) -> bool {
+        self.present.as_ref().is_none_or(|some| some.binary_search(&part).is_ok())
+    }
+}
 
 impl Plan for Ring {
     fn place(&self) -> Place {
-        self.0
+        self.place
     }
 
     fn rounds(&self) -> u32 {
-        self.0.size - 1
+        (self.place.size - 1) * self.blocks
     }
 
     fn blocks(&self) -> u32 {
-        self.0.size
+        self.place.size * self.blocks
     }
 
     fn round(&self, i: u32) -> Round {
-        let Step { put, arrival } = step(self.0, i);
-        let leg = |(peer, part)| Some(Leg { peer, blocks: Blocks::One(part) });
-        let needs = i.checked_sub(1).map_or(Needs::Nothing, Needs::Arrival);
-        Round { put: leg(put), arrival: leg(arrival), needs, landing: Landing::Store }
+        let Step { put, arrival } = step(self.place, i / self.blocks);
+        let block = |part| Blocks::One(part * self.blocks + i % self.blocks);
+        let leg = |(peer, part)| self.has_data(part).then(|| Leg { peer, blocks: block(part) });
+        let put = leg(put);
+        // What came in the same round of the step before; of a part that is not there nothing came.
+        let came = i.checked_sub(self.blocks).filter(|_| put.is_some());
+        let needs = came.map_or(Needs::Nothing, Needs::Arrival);
+        Round { put, arrival: leg(arrival), needs, landing: Landing::Store }
+    }
+
+    fn forwarded(&self, i: u32) -> Option<u32> {
+        i.checked_add(self.blocks).filter(|&next| next < self.rounds())
     }
 
     fn sources(&self) -> Vec<Rank> {
-        if self.rounds() == 0 { Vec::new() } else { vec![self.0.before(1)] }
+        if self.rounds() == 0 { Vec::new() } else { vec![self.place.before(1)] }
     }
 
     fn targets(&self) -> Vec<Rank> {
-        if self.rounds() == 0 { Vec::new() } else { vec![self.0.after(1)] }
+        if self.rounds() == 0 { Vec::new() } else { vec![self.place.after(1)] }
     }
 }

@@ -4,17 +4,17 @@
 //! segment by segment through a workspace of at most [`WORKSPACE`] bytes, whatever the size. The forms in
 //! place, [`Communicator::run`], need none.
 
-use std::ops::Range;
-use std::ptr::NonNull;
+use std::ops::Deref;
 
-use super::world::World;
-use super::{Call, Communicator, Ends, Lent, window};
+use super::Communicator;
+use super::call::{Call, part_of};
+use super::lent::Lent;
+use super::work::Ends;
 use crate::engine::Source;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fold::Operator;
 use crate::fold::element::Element;
 use crate::rank::Rank;
-use crate::transport::memory::Memory;
 
 /// The most bytes of working memory of a call that keeps its input.
 pub const WORKSPACE: usize = 8 << 20;
@@ -38,10 +38,10 @@ impl Communicator {
     ) -> Result<()> {
         let call = Call::reduce(root, operator);
         if self.rank() != root {
-            return self.through_workspace(&call, &[input.len()], Input::All(input), Output::Nothing);
+            return self.through_workspace(&call, &[input.len()], Side::All(input), Side::Nothing);
         }
         same_length(&call, input.len(), output.len())?;
-        self.through_workspace(&call, &[input.len()], Input::All(input), Output::All(output))
+        self.through_workspace(&call, &[input.len()], Side::All(input), Side::All(output))
     }
 
     /// Combines all ranks' `input`, element by element, into everybody's `output`: bit for bit the same on all.
@@ -86,7 +86,7 @@ impl Communicator {
         operator: impl Operator<T> + 'static,
     ) -> Result<()> {
         let call = Call::reduce_scatter(counts, operator);
-        self.by_parts(&call, counts, Input::All(input), Output::Own(own))
+        self.by_parts(&call, counts, Side::All(input), Side::Own(own))
     }
 
     /// The same with parts of one length, that of `own`.
@@ -97,33 +97,31 @@ impl Communicator {
         operator: impl Operator<T> + 'static,
     ) -> Result<()> {
         let (call, counts) = (Call::reduce_scatter_block(operator), self.equal(own.len()));
-        self.by_parts(&call, &counts, Input::All(input), Output::Own(own))
+        self.by_parts(&call, &counts, Side::All(input), Side::Own(own))
     }
 
     /// Sends each rank its part of the root's `all`, all of one length, that of `own`. Other ranks may leave
     /// `all` empty.
     pub fn scatter<T: Element>(&self, all: &[T], own: &mut [T], root: Rank) -> Result<()> {
         let (call, counts) = (Call::scatter(root), self.equal(own.len()));
-        self.by_parts(&call, &counts, self.at_root(all, root), Output::Own(own))
+        self.by_parts(&call, &counts, self.at_root(all, root), Side::Own(own))
     }
 
     /// The same with parts of unequal lengths: rank `r`'s has `counts[r]` elements. All ranks give all counts.
     pub fn scatterv<T: Element>(&self, all: &[T], own: &mut [T], counts: &[usize], root: Rank) -> Result<()> {
-        self.by_parts(&Call::scatterv(counts, root), counts, self.at_root(all, root), Output::Own(own))
+        self.by_parts(&Call::scatterv(counts, root), counts, self.at_root(all, root), Side::Own(own))
     }
 
     /// Gathers every rank's `own` part, all of one length, into the root's `all`. Other ranks may leave `all`
     /// empty.
     pub fn gather<T: Element>(&self, own: &[T], all: &mut [T], root: Rank) -> Result<()> {
         let (call, counts) = (Call::gather(root), self.equal(own.len()));
-        let output = if self.rank() == root { Output::All(all) } else { Output::Nothing };
-        self.by_parts(&call, &counts, Input::Own(own), output)
+        self.by_parts(&call, &counts, Side::Own(own), self.at_root(all, root))
     }
 
     /// The same with parts of unequal lengths: rank `r`'s has `counts[r]` elements. All ranks give all counts.
     pub fn gatherv<T: Element>(&self, own: &[T], all: &mut [T], counts: &[usize], root: Rank) -> Result<()> {
-        let output = if self.rank() == root { Output::All(all) } else { Output::Nothing };
-        self.by_parts(&Call::gatherv(counts, root), counts, Input::Own(own), output)
+        self.by_parts(&Call::gatherv(counts, root), counts, Side::Own(own), self.at_root(all, root))
     }
 
     /// From every rank a part for every rank, all of one length: part `t` of rank `s`'s `outgoing` becomes
@@ -154,29 +152,21 @@ impl Communicator {
     fn exchange<T: Element>(&self, call: &Call<T>, outgoing: &[T], incoming: &mut [T]) -> Result<()> {
         let elements = call.elements_of(outgoing.len().saturating_add(incoming.len()), self.place)?;
         let decision = self.decide(call, elements)?;
-        let (start, bytes) = (NonNull::from(outgoing).cast::<u8>(), size_of_val(outgoing));
-        // SAFETY: - the bytes are `outgoing`'s, which is borrowed until this function returns, and its last
-        //           holder is the call, which ends before (`into`, dropped after it, sees to that)
-        //         - nobody writes them: the call puts from this memory, and lets peers put into the other only
-        let from = unsafe { Memory::lend(start, bytes) };
+        // SAFETY: nobody writes these bytes: the call puts from this memory, and lets peers put into the other
+        let from = unsafe { Lent::shared(outgoing, &self.world) };
         let into = Lent::new(incoming, &self.world);
         let done = if decision.entry.relays() {
-            self.hand_on(call, &decision, elements, (&from, 0), (&into.memory, 0))
+            self.hand_on(call, &decision, elements, (&from.memory, 0), (&into.memory, 0))
         } else {
-            let lent = |memory: &Memory| Source::Unregistered(memory.clone());
-            let ends = Ends { from: lent(&from), to: Some(lent(&into.memory)) };
+            let ends = Ends { from: from.source(), to: Some(into.source()) };
             self.held(call, &decision, elements, ends, false).and_then(|held| held.run())
         };
-        let checked = window::check::<T>(&into.memory);
-        if from.holders() > 1 {
-            let error = Error::transport("alltoall", "it was cut off", "see the first error");
-            self.world.engine().shut_down(error);
-        }
+        let checked = into.check::<T>();
         done.and(checked)
     }
 
-    fn at_root<'a, T>(&self, all: &'a [T], root: Rank) -> Input<'a, T> {
-        if self.rank() == root { Input::All(all) } else { Input::Nothing }
+    fn at_root<S>(&self, all: S, root: Rank) -> Side<S> {
+        if self.rank() == root { Side::All(all) } else { Side::Nothing }
     }
 
     fn equal(&self, count: usize) -> Vec<usize> {
@@ -188,17 +178,13 @@ impl Communicator {
         &self,
         call: &Call<T>,
         counts: &[usize],
-        input: Input<'_, T>,
-        output: Output<'_, T>,
+        input: Side<&[T]>,
+        output: Side<&mut [T]>,
     ) -> Result<()> {
         let total = call.segment(counts).elements_of(usize::MAX, self.place)?;
         let own = counts[self.rank() as usize];
-        if let Some(length) = input.length() {
-            same_length(call, if matches!(input, Input::All(_)) { total } else { own }, length)?;
-        }
-        if let Some(length) = output.length() {
-            same_length(call, if matches!(output, Output::All(_)) { total } else { own }, length)?;
-        }
+        input.check_length(call, total, own)?;
+        output.check_length(call, total, own)?;
         self.through_workspace(call, counts, input, output)
     }
 
@@ -208,8 +194,8 @@ impl Communicator {
         &self,
         call: &Call<T>,
         counts: &[usize],
-        input: Input<'_, T>,
-        output: Output<'_, T>,
+        input: Side<&[T]>,
+        output: Side<&mut [T]>,
     ) -> Result<()> {
         let unit = size_of::<T>();
         let total: usize = counts.iter().sum();
@@ -217,125 +203,98 @@ impl Communicator {
         let most: usize = counts.iter().map(|count| count.div_ceil(segments)).sum();
         let workspace = self.world.workspace(most * unit)?;
         let room = &workspace.region.memory;
-        let (me, mut output) = (self.rank() as usize, output.lent(&self.world));
+        let (me, output) = (self.rank() as usize, output.map(|output| Lent::new(output, &self.world)));
         for segment in 0..segments {
-            let taken = |count: &usize| {
-                let at = |i: usize| (*count as u128 * i as u128 / segments as u128) as usize;
-                at(segment)..at(segment + 1)
-            };
-            let ranges: Vec<Range<usize>> = counts.iter().map(taken).collect();
-            let lengths: Vec<usize> = ranges.iter().map(Range::len).collect();
-            let (mut at, mut part_at) = (0, 0);
-            for (part, range) in ranges.iter().enumerate() {
-                if let Some(elements) = input.elements(part, part_at, range, me) {
-                    room.write(at * unit, bytemuck::cast_slice(elements));
+            let shares = shares(counts, segment, segments);
+            for share in &shares {
+                if let Some((elements, from)) = input.place(share, me) {
+                    room.write(share.at * unit, bytemuck::cast_slice(&elements[from..from + share.len]));
                 }
-                (at, part_at) = (at + range.len(), part_at + counts[part]);
             }
+            let lengths: Vec<usize> = shares.iter().map(|share| share.len).collect();
             let call = if segments == 1 { call.clone() } else { call.segment(&lengths) };
-            let elements = call.elements_of(at, self.place)?;
+            let elements = call.elements_of(lengths.iter().sum(), self.place)?;
             self.at_once(&call, elements, Source::Registered(workspace.region.clone()))?;
-            let (mut at, mut part_at) = (0, 0);
-            for (part, range) in ranges.iter().enumerate() {
-                output.take(part, part_at, range, me, room, at, unit);
-                (at, part_at) = (at + range.len(), part_at + counts[part]);
+            for share in &shares {
+                if let Some((lent, to)) = output.place(share, me) {
+                    lent.memory.copy(to * unit, room, share.at * unit, share.len * unit);
+                }
             }
         }
-        output.check::<T>()
+        output.slice().map_or(Ok(()), Lent::check::<T>)
     }
 }
 
-/// What goes in, of some parts.
-enum Input<'a, T> {
+/// What a caller gives to one side of a call, input or output.
+enum Side<S> {
     Nothing,
     /// All parts, one after the other.
-    All(&'a [T]),
-    /// This rank's.
-    Own(&'a [T]),
+    All(S),
+    /// This rank's part.
+    Own(S),
 }
 
-impl<'a, T> Input<'a, T> {
-    fn length(&self) -> Option<usize> {
+impl<S> Side<S> {
+    fn map<R>(self, change: impl FnOnce(S) -> R) -> Side<R> {
         match self {
-            Input::Nothing => None,
-            Input::All(all) | Input::Own(all) => Some(all.len()),
+            Side::Nothing => Side::Nothing,
+            Side::All(all) => Side::All(change(all)),
+            Side::Own(own) => Side::Own(change(own)),
         }
     }
 
-    /// A range of a part that begins at `start` of all.
-    fn elements(&self, part: usize, start: usize, range: &Range<usize>, me: usize) -> Option<&'a [T]> {
+    fn slice(&self) -> Option<&S> {
         match self {
-            Input::All(all) => Some(&all[start + range.start..start + range.end]),
-            Input::Own(own) if part == me => Some(&own[range.clone()]),
-            Input::Own(_) | Input::Nothing => None,
-        }
-    }
-}
-
-/// What comes out, of some parts.
-enum Output<'a, T> {
-    Nothing,
-    /// All parts, one after the other.
-    All(&'a mut [T]),
-    /// This rank's.
-    Own(&'a mut [T]),
-}
-
-impl<'a, T: Element> Output<'a, T> {
-    fn length(&self) -> Option<usize> {
-        match self {
-            Output::Nothing => None,
-            Output::All(all) | Output::Own(all) => Some(all.len()),
+            Side::Nothing => None,
+            Side::All(slice) | Side::Own(slice) => Some(slice),
         }
     }
 
-    fn lent(self, world: &'a World) -> Room<'a> {
+    /// The slice that has a share, if this side does, and where the share begins in it.
+    fn place(&self, share: &Share, me: usize) -> Option<(&S, usize)> {
         match self {
-            Output::Nothing => Room::Nothing,
-            Output::All(all) => Room::All(Lent::new(all, world)),
-            Output::Own(own) => Room::Own(Lent::new(own, world)),
+            Side::All(all) => Some((all, share.part_at + share.skipped)),
+            Side::Own(own) if share.part == me => Some((own, share.skipped)),
+            Side::Own(_) | Side::Nothing => None,
+        }
+    }
+
+    /// Fails unless it is as long as all parts, or this rank's own.
+    fn check_length<T: Element>(&self, call: &Call<T>, total: usize, own: usize) -> Result<()>
+    where
+        S: Deref<Target = [T]>,
+    {
+        match self {
+            Side::Nothing => Ok(()),
+            Side::All(all) => same_length(call, total, all.len()),
+            Side::Own(part) => same_length(call, own, part.len()),
         }
     }
 }
 
-/// The bytes of an output.
-enum Room<'a> {
-    Nothing,
-    All(Lent<'a>),
-    Own(Lent<'a>),
+/// What a segment has of a part, in elements.
+struct Share {
+    part: usize,
+    /// Where the part begins among all parts.
+    part_at: usize,
+    /// How much of the part comes before.
+    skipped: usize,
+    len: usize,
+    /// Where it lies in the workspace, behind the shares of the parts before.
+    at: usize,
 }
 
-impl Room<'_> {
-    #[allow(clippy::too_many_arguments)]
-    fn take(
-        &mut self,
-        part: usize,
-        start: usize,
-        range: &Range<usize>,
-        me: usize,
-        from: &Memory,
-        at: usize,
-        unit: usize,
-    ) {
-        let (lent, to) = match self {
-            Room::All(lent) => (lent, start + range.start),
-            Room::Own(lent) if part == me => (lent, range.start),
-            Room::Own(_) | Room::Nothing => return,
-        };
-        lent.memory.copy(to * unit, from, at * unit, range.len() * unit);
-    }
-
-    fn check<T: Element>(&self) -> Result<()> {
-        match self {
-            Room::All(lent) | Room::Own(lent) => window::check::<T>(&lent.memory),
-            Room::Nothing => Ok(()),
-        }
-    }
-}
-
-fn part_of(counts: &[usize], rank: Rank) -> Range<usize> {
-    let start: usize = counts[..rank as usize].iter().sum();
-    start..start + counts[rank as usize]
+/// A segment's share of every part: as much of each as of the others.
+fn shares(counts: &[usize], segment: usize, segments: usize) -> Vec<Share> {
+    let (mut part_at, mut at) = (0, 0);
+    let share = |(part, &count): (usize, &usize)| {
+        let cut = |i: usize| (count as u128 * i as u128 / segments as u128) as usize;
+        let (skipped, len) = (cut(segment), cut(segment + 1) - cut(segment));
+        let share = Share { part, part_at, skipped, len, at };
+        (part_at, at) = (part_at + count, at + len);
+        share
+    };
+    counts.iter().enumerate().map(share).collect()
 }
 
 fn same_length<T: Element>(call: &Call<T>, expected: usize, found: usize) -> Result<()> {
@@ -345,5 +304,29 @@ fn same_length<T: Element>(call: &Call<T>, expected: usize, found: usize) -> Res
             format!("a slice of {found} elements where {expected} belong"),
             "give slices as long as the counts and the other slice say",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_have_every_element_of_every_part_once() {
+        let counts = [5, 0, 1, 12];
+        for segments in 1..8 {
+            let mut taken = [0; 4];
+            for segment in 0..segments {
+                let mut at = 0;
+                for share in shares(&counts, segment, segments) {
+                    let part_at: usize = counts[..share.part].iter().sum();
+                    assert_eq!((share.part_at, share.skipped, share.at), (part_at, taken[share.part], at));
+                    assert!(share.len <= counts[share.part].div_ceil(segments));
+                    taken[share.part] += share.len;
+                    at += share.len;
+                }
+            }
+            assert_eq!(taken, counts);
+        }
     }
 }

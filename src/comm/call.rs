@@ -1,6 +1,7 @@
 //! What a collective call is to do, in one description for all three tenses.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::collective::Collective;
@@ -58,6 +59,12 @@ pub(super) enum Counts {
     Each(Arc<[usize]>),
     /// What goes to each rank, and what comes from each.
     Pairs(Arc<[usize]>, Arc<[usize]>),
+}
+
+/// Rank `rank`'s part, where parts lie one after the other.
+pub(super) fn part_of(counts: &[usize], rank: Rank) -> Range<usize> {
+    let start: usize = counts[..rank as usize].iter().sum();
+    start..start + counts[rank as usize]
 }
 
 impl<T: Element> Call<T> {

@@ -15,6 +15,7 @@ pub mod carrier;
 pub mod channels;
 mod group;
 pub mod join;
+mod lent;
 pub mod meeting;
 pub mod request;
 pub mod settings;
@@ -22,7 +23,6 @@ pub mod window;
 mod work;
 mod world;
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
@@ -32,7 +32,7 @@ use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fold::element::Element;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
@@ -44,7 +44,8 @@ use crate::transport::memory::Memory;
 pub use call::Call;
 use channels::Banks;
 use join::About;
-use request::{Held, OwnPart, Prepared, Request};
+use lent::Lent;
+use request::{Held, Prepared, Request};
 use settings::Settings;
 use window::Window;
 use work::{Decision, Ends};
@@ -212,8 +213,8 @@ impl Communicator {
     pub fn run<T: Element>(&self, data: &mut [T], call: Call<T>) -> Result<()> {
         let elements = call.elements_of(data.len(), self.place)?;
         let lent = Lent::new(&mut data[..elements], &self.world);
-        let done = self.at_once(&call, elements, Source::Unregistered(lent.memory.clone()));
-        let checked = window::check::<T>(&lent.memory);
+        let done = self.at_once(&call, elements, lent.source());
+        let checked = lent.check::<T>();
         done.and(checked)
     }
 
@@ -285,12 +286,8 @@ impl Communicator {
     ) -> Result<Held> {
         // In one memory, what comes in begins behind what goes out.
         let received = if ends.to.is_some() { 0 } else { call.sent(elements) as u64 };
-        let own = (call.collective().numbering() == Numbering::Pairs).then(|| {
-            let (from, to, len) = self.own_part(call, elements, received);
-            let source = ends.from.memory().clone();
-            let target = ends.to.as_ref().map_or_else(|| source.clone(), |to| to.memory().clone());
-            OwnPart { source, from: from as usize, target, to: to as usize, len: len as usize }
-        });
+        let own = (call.collective().numbering() == Numbering::Pairs)
+            .then(|| self.own_part(call, &decision.problem, received, &ends));
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }
@@ -365,32 +362,6 @@ fn barrier_task(
         from: Source::Unregistered(Memory::zeroed(0)?),
         to: None,
     })
-}
-
-/// A caller's slice while a call has it. However the call ends, nobody else has it afterwards.
-struct Lent<'w> {
-    memory: Memory,
-    world: &'w World,
-}
-
-impl<'w> Lent<'w> {
-    /// Borrows both for as long as it lives.
-    fn new<T: Element>(data: &'w mut [T], world: &'w World) -> Self {
-        let (start, bytes) = (NonNull::from(&mut *data).cast::<u8>(), size_of_val(data));
-        // SAFETY: - the bytes are `data`'s, which is borrowed mutably as long as this lives
-        //         - when it ends, however that happens, its drop sees to it that nobody else has them
-        //         - what is written are values of T once `window::check` has been over them (Element)
-        Lent { memory: unsafe { Memory::lend(start, bytes) }, world }
-    }
-}
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        if self.memory.holders() > 1 {
-            let error = Error::transport("call", "it was cut off by a panic", "see its message");
-            self.world.engine().shut_down(error);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::Communicator;
-use super::call::{Call, Counts};
+use super::call::{Call, Counts, part_of};
+use super::request::OwnPart;
 use crate::algorithm::{self, Entry, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
@@ -11,10 +12,11 @@ use crate::engine::{Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
 use crate::plan::Plan;
+use crate::plan::compose::InStep;
 use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
-use crate::select::{LAST, Problem, RELAY, SMALL};
+use crate::select::{self, Problem, RELAY, SMALL, last_block};
 
 /// What has been decided about a call: all ranks decide alike.
 pub(super) struct Decision {
@@ -62,18 +64,22 @@ impl Communicator {
     fn problem<T: Element>(&self, call: &Call<T>, elements: usize) -> Problem {
         let (unit, p) = (size_of::<T>() as u64, self.size());
         let bytes = elements as u64 * unit;
-        let (bytes, largest) = match &call.counts {
-            Counts::Each(counts) => (bytes, counts.iter().max().map_or(0, |&most| most as u64 * unit)),
+        let (bytes, largest, half) = match &call.counts {
+            Counts::Each(counts) => {
+                let parts: Vec<_> = counts.iter().map(|&count| count as u64 * unit).collect();
+                (bytes, parts.iter().copied().max().unwrap_or(0), select::half(&parts))
+            }
             // What the others send is not known here.
-            Counts::Pairs(..) => (0, 0),
+            Counts::Pairs(..) => (0, 0, 0),
             Counts::Equal => match call.collective {
-                Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p)),
-                other if other.numbering() == Numbering::Parts => (bytes, bytes / u64::from(p)),
-                _ => (bytes, bytes),
+                Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p), bytes / 4),
+                other if other.numbering() == Numbering::Parts => (bytes, bytes / u64::from(p), bytes / 2),
+                _ => (bytes, bytes, bytes),
             },
         };
+        let (collective, all_wide) = (call.collective, self.all_wide);
         let commutes = call.fold.as_ref().is_none_or(|fold| fold.commutes());
-        Problem { collective: call.collective, p, unit, bytes, largest, commutes, all_wide: self.all_wide }
+        Problem { collective, p, unit, bytes, largest, half, commutes, all_wide }
     }
 
     fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {
@@ -117,11 +123,16 @@ impl Communicator {
             graph: Arc::clone(&self.graph),
             present: present(&parts),
         };
-        let plan = entry.plan(&shape);
+        let plan = match entry.plan(&shape) {
+            plan if problem.is_in_step(entry, &self.costs) => Box::new(InStep(plan)),
+            plan => plan,
+        };
         let unit = problem.unit;
         let layout: Box<dyn Layout> = match call.collective.numbering() {
             Numbering::Whole => Box::new(vector(elements as u64, entry, blocks, &*plan).in_units_of(unit)),
-            Numbering::Parts => Box::new(Parts { parts: parts.into(), blocks, unit, last: LAST }),
+            Numbering::Parts => {
+                Box::new(Parts { parts: parts.into(), blocks, unit, last: last_block(entry) })
+            }
             Numbering::Pairs if entry.relays() => Box::new(self.relay(&problem)),
             Numbering::Pairs => Box::new(self.pairs(call, &problem, received)),
         };
@@ -170,7 +181,7 @@ impl Communicator {
     }
 
     fn pairs<T: Element>(&self, call: &Call<T>, problem: &Problem, received: u64) -> Pairs {
-        let equal = |_| problem.largest / problem.unit.max(1);
+        let equal = |_| equal_part(problem);
         let of = |counts: &Arc<[usize]>| adjacent(counts.iter().map(|&count| count as u64));
         let (sent, mut incoming) = match &call.counts {
             Counts::Pairs(sent, received) => (of(sent), of(received)),
@@ -180,17 +191,29 @@ impl Communicator {
         Pairs { place: self.place, sent, received: incoming, unit: problem.unit }
     }
 
-    /// The part that a rank sends to itself: from where, to where, in bytes.
+    /// The part of an all-to-all that a rank sends to itself; `received` as for [`task`](Self::task).
     pub(super) fn own_part<T: Element>(
         &self,
         call: &Call<T>,
-        elements: usize,
+        problem: &Problem,
         received: u64,
-    ) -> (u64, u64, u64) {
-        let pairs = self.pairs(call, &self.problem(call, elements), received);
-        let block = self.rank() * self.size() + self.rank();
-        let (from, to) = (pairs.source(block), pairs.target(block));
-        (from.start, to.start, (from.end - from.start).min(to.end - to.start))
+        ends: &Ends,
+    ) -> OwnPart {
+        let (me, unit) = (self.rank(), size_of::<T>());
+        let (from, to) = match &call.counts {
+            Counts::Pairs(sent, received) => (part_of(sent, me), part_of(received, me)),
+            _ => {
+                let (me, count) = (me as usize, equal_part(problem) as usize);
+                (me * count..(me + 1) * count, me * count..(me + 1) * count)
+            }
+        };
+        OwnPart {
+            source: ends.from.memory().clone(),
+            from: from.start * unit,
+            target: ends.to.as_ref().unwrap_or(&ends.from).memory().clone(),
+            to: (received as usize + to.start) * unit,
+            len: from.len().min(to.len()) * unit,
+        }
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.
@@ -202,10 +225,15 @@ impl Communicator {
 /// A whole vector: in the blocks that were chosen, or in as many equal ones as the plan has.
 fn vector(elements: u64, entry: &Entry, blocks: u32, plan: &dyn Plan) -> Partition {
     if entry.pipelined {
-        Partition::short_last(elements, blocks, LAST)
+        Partition::short_last(elements, blocks, last_block(entry))
     } else {
         Partition::even(elements, plan.blocks())
     }
+}
+
+/// How many elements go from any rank to any other, where they are as many.
+fn equal_part(problem: &Problem) -> u64 {
+    problem.largest / problem.unit.max(1)
 }
 
 /// The ranks whose parts are not empty; `None` where none is.

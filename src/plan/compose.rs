@@ -71,6 +71,45 @@ impl<P: Plan> Plan for Reversed<P> {
     }
 }
 
+/// A plan in which a rank puts nothing before all of the rounds before has arrived: so ranks keep in step where
+/// the blocks themselves wait for nothing. In a round of which all legs have one size nobody waits for long.
+pub struct InStep<P>(pub P);
+
+impl<P: Plan> Plan for InStep<P> {
+    fn place(&self) -> Place {
+        self.0.place()
+    }
+
+    fn rounds(&self) -> u32 {
+        self.0.rounds()
+    }
+
+    fn blocks(&self) -> u32 {
+        self.0.blocks()
+    }
+
+    fn round(&self, i: u32) -> Round {
+        let needs = if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) };
+        Round { needs, ..self.0.round(i) }
+    }
+
+    fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
+        self.0.many(i, side, each)
+    }
+
+    fn forwarded(&self, i: u32) -> Option<u32> {
+        self.0.forwarded(i)
+    }
+
+    fn sources(&self) -> Vec<Rank> {
+        self.0.sources()
+    }
+
+    fn targets(&self) -> Vec<Rank> {
+        self.0.targets()
+    }
+}
+
 /// A plan of which only what becomes of arrivals is another.
 pub struct Landed<P> {
     plan: P,

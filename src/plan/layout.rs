@@ -75,7 +75,7 @@ pub struct Parts {
     /// Bytes of an element: no block ends within one.
     pub unit: u64,
     /// The last block's size in 256ths of the others' (see [`Partition::short_last`]).
-    pub last: u8,
+    pub last: u16,
 }
 
 impl Layout for Parts {

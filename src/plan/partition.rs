@@ -24,8 +24,9 @@ impl Partition {
         Partition { elements, blocks, size: elements.div_ceil(u64::from(blocks)), unit: 1 }
     }
 
-    /// The last block shorter than the others: a share of `weight / 256` of an even one's size.
-    pub fn short_last(elements: u64, blocks: u32, weight: u8) -> Partition {
+    /// The last block shorter than the others: a share of `weight / 256` of theirs; with
+    /// 256 all are even.
+    pub fn short_last(elements: u64, blocks: u32, weight: u16) -> Partition {
         let even = Partition::even(elements, blocks);
         match u128::from(even.blocks - 1) * 256 {
             0 => even,
@@ -70,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_follow_one_another_and_cover_all(bytes in 0u64..1 << 40, blocks in 1u32..5000, weight: u8) {
+        fn blocks_follow_one_another_and_cover_all(bytes in 0u64..1 << 40, blocks in 1u32..5000, weight in 0u16..257) {
             for partition in [Partition::even(bytes, blocks), Partition::short_last(bytes, blocks, weight)] {
                 let mut end = 0;
                 for block in 0..blocks {
@@ -84,7 +85,7 @@ mod tests {
         }
 
         #[test]
-        fn no_block_is_larger_than_the_first(bytes in 0u64..1 << 40, blocks in 1u32..5000, weight: u8) {
+        fn no_block_is_larger_than_the_first(bytes in 0u64..1 << 40, blocks in 1u32..5000, weight in 0u16..257) {
             for partition in [Partition::even(bytes, blocks), Partition::short_last(bytes, blocks, weight)] {
                 let first = partition.range(0);
                 let last = partition.range(blocks - 1);

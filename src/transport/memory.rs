@@ -87,7 +87,7 @@ impl Memory {
     /// Lends `len` bytes at `start`.
     ///
     /// # Safety
-    /// The bytes must stay valid for reads and writes, and nothing but this `Memory` and those it was
+    /// The bytes must stay valid for reads, and for writes where any is made here or put here, and nothing but this `Memory` and those it was
     /// given to may touch them, until the last clone is dropped.
     pub unsafe fn lend(start: NonNull<u8>, len: usize) -> Memory {
         Memory(Arc::new(Range { start, len, pages: Pages::Elsewhere }))

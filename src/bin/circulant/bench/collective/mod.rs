@@ -86,7 +86,7 @@ pub fn after_help(collective: Collective) -> String {
         ("-n 8 --algorithm all -t 0.1", "all in one table"),
         ("-n 8 --tense kept", "keeping the input, as MPI does"),
     ];
-    if has_kinds(collective) {
+    if collective.has_counts() {
         examples.insert(2, ("-n 9 --kind all", "equal, unequal, all at one"));
     }
     if collective == Collective::Barrier {
@@ -111,11 +111,6 @@ pub fn after_help(collective: Collective) -> String {
 
 fn names(collective: Collective) -> String {
     algorithm::of(collective).map(|entry| entry.name).collect::<Vec<_>>().join(", ")
-}
-
-/// Whether its parts may differ in size.
-fn has_kinds(collective: Collective) -> bool {
-    matches!(collective, Collective::Allgatherv | Collective::ReduceScatter)
 }
 
 impl Arguments {
@@ -143,7 +138,7 @@ impl Arguments {
         let refused = |what: &str, why: String| {
             Err(Error::argument(format!("{CALL} {name}"), format!("{what}: {why}"), "leave it out"))
         };
-        if self.kind.is_some() && !has_kinds(collective) {
+        if self.kind.is_some() && !collective.has_counts() {
             return refused(
                 "--kind",
                 "only allgatherv and reduce_scatter have parts of unequal sizes".into(),
@@ -300,7 +295,7 @@ impl Arguments {
             check::check(comm, subject, &mut caller)?;
         }
         let (min_us, median_us, max_us) = rows::summary(times);
-        let kind = if has_kinds(subject.collective) { subject.kind.name() } else { "-" };
+        let kind = if subject.collective.has_counts() { subject.kind.name() } else { "-" };
         Ok(Row {
             library: "circulant",
             collective: subject.collective.name(),

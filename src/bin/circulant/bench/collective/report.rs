@@ -8,7 +8,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::super::rows::{self, Format};
-use super::has_kinds;
 use super::subject::Subject;
 use crate::output;
 
@@ -94,7 +93,7 @@ impl Report {
             return Ok(());
         }
         self.print(|out| {
-            if has_kinds(subject.collective) {
+            if subject.collective.has_counts() {
                 writeln!(out, "\n# {} parts", subject.kind.name())?;
             }
             match &self.columns {

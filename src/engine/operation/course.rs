@@ -1,0 +1,202 @@
+//! What both directions of an operation work on: its call, its run, and where its blocks lie.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::io::Io;
+use crate::engine::call::{Call, Header, Kind};
+use crate::engine::leg::{Leg, Rule, Stretch, stretches};
+use crate::engine::run::Run;
+use crate::error::{Error, Result};
+use crate::fold::Fold;
+use crate::plan::layout::Layout;
+use crate::plan::{Landing, Plan, Side};
+use crate::rank::Rank;
+use crate::transport::Region;
+use crate::transport::memory::Memory;
+
+/// How an operation's blocks travel.
+pub enum Path {
+    /// In slots.
+    Slots {
+        /// What is put.
+        from: Memory,
+        /// Where it lands.
+        to: Memory,
+    },
+    /// By direct puts.
+    Direct {
+        /// What is put.
+        from: Region,
+        /// Where it lands.
+        to: Region,
+    },
+}
+
+/// How far a run may go ahead of what has landed.
+///
+/// A network's queues keep no order between peers: of puts that are handed over all at once the most
+/// urgent may go last. So few are under way at a time, just enough to keep the link busy, and those of
+/// the next rounds; the more, the longer a round trip is against a block's time on the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Direct puts that have not landed yet.
+    pub in_flight: u32,
+    /// Rounds from the first unfinished one that are looked at for a put; at most
+    /// [`LOOKAHEAD`](crate::engine::run::LOOKAHEAD).
+    pub lookahead: u32,
+    /// How many legs may be on their way to one target at a time, in the order of its rounds; `None`: any.
+    /// Where legs differ in size, or wait for nothing, a source that is ahead would else take half of its
+    /// target's link from the one whose turn it is.
+    pub turns: Option<u32>,
+}
+
+/// What an operation is made of.
+pub struct Parts {
+    /// What it is.
+    pub call: Call,
+    /// This rank's number of it, which peers name in their notices.
+    pub number: u16,
+    /// World rank of each rank of the plan; `None`: the same.
+    pub group: Option<Arc<[Rank]>>,
+    /// This rank's part.
+    pub plan: Box<dyn Plan>,
+    /// Where blocks lie.
+    pub layout: Box<dyn Layout>,
+    /// In which memory, and how they travel.
+    pub path: Path,
+    /// How far it may go ahead.
+    pub pace: Pace,
+    /// How legs are cut.
+    pub rule: Rule,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<Arc<dyn Fold>>,
+}
+
+/// How many bytes two ranks mean, where they do not mean the same.
+pub struct Unequal {
+    /// Whether this rank puts them or awaits them.
+    pub side: Side,
+    /// What this rank means.
+    pub mine: u64,
+    /// What the other one means.
+    pub theirs: u64,
+}
+
+impl Unequal {
+    /// Compares the two.
+    pub(super) fn check(side: Side, mine: u64, theirs: u64) -> std::result::Result<(), Unequal> {
+        if mine == theirs { Ok(()) } else { Err(Unequal { side, mine, theirs }) }
+    }
+}
+
+/// An operation's parts, with the plan in a run.
+pub struct Course {
+    pub call: Call,
+    pub number: u16,
+    group: Option<Arc<[Rank]>>,
+    pub run: Run<Box<dyn Plan>>,
+    pub layout: Box<dyn Layout>,
+    pub path: Path,
+    pub pace: Pace,
+    pub rule: Rule,
+    fold: Option<Arc<dyn Fold>>,
+    /// Which start this is, from 0; `None` before the first.
+    started: Option<u32>,
+}
+
+impl Course {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { call, number, group, plan, layout, path, pace, rule, fold } = parts;
+        let run = Run::new(plan, pace.lookahead);
+        let run = if rule.piece > 0 { run.in_order() } else { run };
+        Course { call, number, group, run, layout, path, pace, rule, fold, started: None }
+    }
+
+    /// On to the next start.
+    pub fn start(&mut self) {
+        if self.started.is_some() {
+            self.run.restart();
+        }
+        self.started = Some(self.starts());
+    }
+
+    /// How often it was started.
+    pub fn starts(&self) -> u32 {
+        self.started.map_or(0, |iteration| iteration + 1)
+    }
+
+    pub fn iteration(&self) -> u32 {
+        self.started.unwrap_or(0)
+    }
+
+    /// The head of a message about it.
+    pub fn header(&self, kind: Kind) -> Header {
+        Header { kind, call: self.call, iteration: self.iteration() }
+    }
+
+    /// The rank in the world of one in the plan.
+    pub fn world(&self, rank: Rank) -> Rank {
+        self.group.as_ref().map_or(rank, |group| group[rank as usize])
+    }
+
+    /// The channel to a rank of the plan.
+    pub fn channel(&self, rank: Rank, io: &Io) -> Result<usize> {
+        let unreached = || self.refusal(format!("rank {} is not reached from here", self.world(rank)));
+        io.slots.channel(self.world(rank)).ok_or_else(unreached)
+    }
+
+    pub fn is_direct(&self) -> bool {
+        matches!(self.path, Path::Direct { .. })
+    }
+
+    /// Whether there are arrivals that do not land where they belong.
+    pub fn takes_in(&self) -> bool {
+        self.rule.piece > 0 || self.fold.is_some()
+    }
+
+    pub fn plan(&self) -> &dyn Plan {
+        &**self.run.plan()
+    }
+
+    pub fn leg(&self, round: u32, side: Side) -> Leg {
+        Leg::new(self.plan(), &*self.layout, round, side, self.rule)
+    }
+
+    pub fn stretches(&self, round: u32, side: Side) -> Vec<Stretch> {
+        stretches(self.plan(), &*self.layout, round, side)
+    }
+
+    /// What is put.
+    pub fn from(&self) -> &Memory {
+        match &self.path {
+            Path::Slots { from, .. } => from,
+            Path::Direct { from, .. } => &from.memory,
+        }
+    }
+
+    /// Where it lands.
+    pub fn to(&self) -> &Memory {
+        match &self.path {
+            Path::Slots { to, .. } => to,
+            Path::Direct { to, .. } => &to.memory,
+        }
+    }
+
+    /// Combines an arrival with what this rank has.
+    pub fn fold(&self, mine: &mut [u8], theirs: &[u8], landing: Landing) -> Result<()> {
+        let failed = |why| Error::Operator { call: self.call.signature.to_string(), why };
+        let fold = self.fold.as_ref().ok_or_else(|| failed("the call has none".to_owned()))?;
+        fold.fold(mine, theirs, landing == Landing::FoldBefore).map_err(failed)
+    }
+
+    /// Why the algorithm cannot be carried out here.
+    pub fn refusal(&self, what: String) -> Error {
+        Error::argument(self.call.signature.collective.name(), what, "take another algorithm")
+    }
+
+    pub fn twice(&self, round: u32) -> Error {
+        let what = format!("round {round} of {} arrived twice", self.call.signature);
+        Error::transport("notice", what, "are all ranks of one version and one job?")
+    }
+}

@@ -1,0 +1,45 @@
+//! What operations send through.
+#![forbid(unsafe_code)]
+
+use crate::engine::call::Header;
+use crate::engine::leg::Stretch;
+use crate::engine::slots::Slots;
+use crate::engine::staging::{Pool, Staging};
+use crate::engine::tokens::{Tokens, Use};
+use crate::error::Result;
+use crate::transport::memory::Memory;
+use crate::transport::{Posted, Put, Transport};
+
+/// What all operations of a rank share.
+pub struct Io {
+    /// Carries the puts.
+    pub transport: Box<dyn Transport>,
+    /// Carries what is small.
+    pub slots: Slots,
+    /// Names the puts under way.
+    pub tokens: Tokens,
+    /// Memory for pieces.
+    pub pool: Pool,
+}
+
+impl Io {
+    /// Sends a message, with data of so many stretches; false where it was not taken.
+    pub(super) fn send(
+        &mut self,
+        channel: usize,
+        header: &Header,
+        payload: Option<(&Memory, &[Stretch])>,
+    ) -> Result<bool> {
+        self.slots.send(&mut *self.transport, &mut self.tokens, channel, header, payload)
+    }
+
+    /// Hands over a put of an operation's data, under a token of its own.
+    pub(super) fn put(&mut self, operation: u16, put: Put<'_>) -> Result<Posted> {
+        self.tokens.put(&mut *self.transport, Use::Block(operation.into()), put)
+    }
+
+    /// Staging slots for so many peers.
+    pub(super) fn stage(&mut self, peers: usize, piece: usize) -> Result<Staging> {
+        self.pool.take(&mut *self.transport, peers, piece)
+    }
+}

@@ -1,0 +1,226 @@
+//! One collective operation of this rank: a run, the memory that it moves, and who is ready for it.
+//!
+//! Two paths, chosen by the caller as a function of the call's signature, so that all ranks choose
+//! alike: legs travel in slots (small messages, no handshake), or they are put straight into their
+//! place in the target's memory, once the target has said that it is ready and where. What is folded, and
+//! small blocks that travel together, go through staging slots ([`super::intake`] takes them out).
+//!
+//! What is put and what is put here are two rooms that know nothing of each other: they meet in the run.
+#![forbid(unsafe_code)]
+
+mod arrivals;
+mod course;
+mod index;
+mod io;
+mod puts;
+mod turns;
+
+pub use arrivals::Payload;
+pub use course::{Pace, Parts, Path, Unequal};
+pub use io::Io;
+
+use super::call::{Call, Header};
+use super::leg::total;
+use super::run::{Awaits, Unexpected};
+use super::slots::Landed;
+use super::staging::Pool;
+use super::vigil::Waiting;
+use crate::error::Result;
+use crate::plan::Side;
+use crate::rank::Rank;
+use arrivals::Arrivals;
+use course::Course;
+use puts::Puts;
+use turns::Turns;
+
+/// How far a pump got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pumped {
+    /// All that could be put has been.
+    All,
+    /// The transport, a slot or a token was lacking: pump again after the next events.
+    HeldUp,
+}
+
+/// An operation under way, or prepared and at rest.
+pub struct Operation {
+    course: Course,
+    puts: Puts,
+    arrivals: Arrivals,
+    turns: Turns,
+    active: bool,
+    /// Of this rank's starts, the number of the last one.
+    turn: u64,
+}
+
+impl Operation {
+    /// An operation at rest. [`start`](Self::start) comes next.
+    pub fn new(parts: Parts, io: &mut Io) -> Result<Self> {
+        let course = Course::new(parts);
+        let arrivals = Arrivals::new(&course, io)?;
+        let puts = Puts::new(&course, io)?;
+        Ok(Operation { course, puts, arrivals, turns: Turns::default(), active: false, turn: 0 })
+    }
+
+    /// What it is.
+    pub fn call(&self) -> Call {
+        self.course.call
+    }
+
+    /// What it waits for, in ranks of the world.
+    pub fn waiting(&self) -> Waiting {
+        let awaits = self.course.run.awaits().map(|awaits| match awaits {
+            Awaits::Arrival { round, mut from } => {
+                from.peer = self.course.world(from.peer);
+                Awaits::Arrival { round, from }
+            }
+            Awaits::Target { round, mut to } => {
+                to.peer = self.course.world(to.peer);
+                Awaits::Target { round, to }
+            }
+            Awaits::Sent { puts } => Awaits::Sent { puts },
+        });
+        let flying = self.puts.flying();
+        let sent = (flying > 0).then_some(Awaits::Sent { puts: flying });
+        Waiting { call: self.call(), rounds: self.course.plan().rounds(), awaits: awaits.or(sent) }
+    }
+
+    /// Starts it, for the first time or again; `turn` counts this rank's starts, whose order all ranks share.
+    pub fn start(&mut self, turn: u64) {
+        self.course.start();
+        self.puts.start();
+        self.arrivals.start(&self.course);
+        self.turns = Turns::default();
+        self.active = true;
+        self.turn = turn;
+    }
+
+    /// The turn of the start that is under way.
+    pub fn turn(&self) -> Option<u64> {
+        self.active.then_some(self.turn)
+    }
+
+    /// How often it was started.
+    pub fn starts(&self) -> u32 {
+        self.course.starts()
+    }
+
+    /// Whether it is not under way.
+    pub fn is_done(&self) -> bool {
+        !self.active
+    }
+
+    /// What it took from the pool, when it is over.
+    pub fn into_pool(self, pool: &mut Pool) {
+        let staging = self.arrivals.into_staging().into_iter().chain(self.puts.into_staging());
+        staging.for_each(|staging| pool.give_back(staging));
+    }
+
+    fn settle(&mut self) {
+        if self.course.run.is_done() && self.arrivals.all_are_told() && self.puts.flying() == 0 {
+            self.active = false;
+        }
+    }
+
+    /// A peer says that it is ready for puts.
+    pub fn ready(&mut self, peer: Rank, header: &Header) -> std::result::Result<(), Unequal> {
+        self.puts.ready(peer, header, &self.course)
+    }
+
+    /// A peer has emptied some of its staging slots.
+    pub fn taken(&mut self, peer: Rank, header: &Header, pieces: u32) {
+        if self.is_of_this_start(header) {
+            self.puts.allow(peer, pieces);
+        }
+    }
+
+    /// A peer says that it is the turn of the leg of this round.
+    pub fn admitted(&mut self, peer: Rank, header: &Header, round: u32) {
+        if self.is_of_this_start(header) {
+            self.puts.admit(peer, round);
+        }
+    }
+
+    /// Whether a message is for the start that is under way.
+    pub fn is_of_this_start(&self, header: &Header) -> bool {
+        self.active && header.iteration == self.course.iteration()
+    }
+
+    /// Whether a message is for a start that is still to come.
+    pub fn is_to_start(&self, header: &Header) -> bool {
+        header.iteration >= self.starts()
+    }
+
+    /// Whether so many bytes are what this rank awaits in a round.
+    pub fn is_as_long(&self, round: u32, bytes: u64) -> std::result::Result<(), Unequal> {
+        let known = round < self.course.plan().rounds();
+        let all = known.then(|| self.course.stretches(round, Side::Arrival));
+        Unequal::check(Side::Arrival, all.map_or(0, |all| total(&all) as u64), bytes)
+    }
+
+    /// The blocks of a round have come in a message: they are stored, or kept until it is their turn.
+    pub fn message(&mut self, round: u32, from: &Payload<'_>) -> std::result::Result<(), Unexpected> {
+        self.arrivals.message(round, from, &mut self.course)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// Bytes have landed at their place.
+    pub fn landed(&mut self, round: u32) -> std::result::Result<(), Unexpected> {
+        if !self.active {
+            return Err(Unexpected { round });
+        }
+        self.arrivals.landed(round, &mut self.course)?;
+        self.settle();
+        Ok(())
+    }
+
+    /// A piece has landed in a staging slot.
+    pub fn staged(&mut self, source: usize, slot: u8) -> std::result::Result<(), Unexpected> {
+        if self.active { self.arrivals.staged(source, slot) } else { Err(Unexpected { round: 0 }) }
+    }
+
+    /// The source of one of its puts may be reused.
+    pub fn sent(&mut self) {
+        self.puts.sent();
+        self.settle();
+    }
+
+    /// Tells the sources, takes in what has landed, and puts all that can be put.
+    pub fn pump(&mut self, io: &mut Io) -> Result<Pumped> {
+        if !self.active {
+            return Ok(Pumped::All);
+        }
+        // First of all, so that no source waits for a word that is behind this rank's own blocks.
+        if !self.arrivals.tell(&self.course, io)? {
+            return Ok(Pumped::HeldUp);
+        }
+        let done = self.put_all(io)?
+            & self.arrivals.give_back_stages(&self.course, io)?
+            & self.turns.give(&self.course, &self.arrivals, io)?;
+        self.settle();
+        Ok(if done { Pumped::All } else { Pumped::HeldUp })
+    }
+
+    /// False where the transport did not take something.
+    fn put_all(&mut self, io: &mut Io) -> Result<bool> {
+        loop {
+            self.arrivals.take_in(&mut self.course)?;
+            if !self.puts.go_on(&mut self.course, io)? {
+                return Ok(false);
+            }
+            let Some(order) = self.puts.next(&self.course, &io.slots) else { return Ok(true) };
+            if !self.puts.begin(order, &mut self.course, io)? {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// A message whose call has not begun here: it stays in its slot, or is copied out of it.
+pub enum Kept {
+    /// In its slot.
+    InSlot(Landed),
+    /// Its data, copied.
+    Copied(Vec<u8>),
+}

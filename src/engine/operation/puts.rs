@@ -1,0 +1,382 @@
+//! What this rank puts: in messages, straight into its place at the target, or piece by piece into the
+//! target's staging slots.
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use super::course::{Course, Path, Unequal};
+use super::index::Index;
+use super::io::Io;
+use crate::engine::call::{Header, Kind};
+use crate::engine::leg::{Pieces, Stretch, total};
+use crate::engine::notice::Notice;
+use crate::engine::run::Order;
+use crate::engine::slots::{PAYLOAD, Slots};
+use crate::engine::staging::{STAGES, Staging, offset_there};
+use crate::error::Result;
+use crate::plan::Side;
+use crate::rank::Rank;
+use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment};
+
+/// A peer that this rank puts to.
+struct Target {
+    /// In the plan.
+    rank: Rank,
+    /// In the world.
+    world: Rank,
+    channel: usize,
+    /// Whether the channel carries data.
+    wide: bool,
+    offer: Option<Offer>,
+    /// The iteration that it has said to be ready for, plus one.
+    ready: u32,
+    /// The iteration in which a leg has gone ahead to it, plus one.
+    ahead: u32,
+    /// Whether a leg is being put to it.
+    busy: bool,
+    /// Pieces that have been put to its staging slots, and how many it has allowed.
+    pieces: u32,
+    allowed: u32,
+    /// The last round of which it has said that it is its turn.
+    admitted: Option<u32>,
+}
+
+impl Target {
+    fn new(rank: Rank, course: &Course, io: &Io) -> Result<Self> {
+        let world = course.world(rank);
+        Ok(Target {
+            rank,
+            world,
+            channel: course.channel(rank, io)?,
+            wide: io.slots.wide(world).is_some(),
+            offer: None,
+            ready: 0,
+            ahead: 0,
+            busy: false,
+            pieces: 0,
+            allowed: 0,
+            admitted: None,
+        })
+    }
+
+    fn is_admitted(&self, round: u32, course: &Course) -> bool {
+        course.pace.turns.is_none() || self.admitted.is_some_and(|admitted| round <= admitted)
+    }
+
+    fn is_ready(&self, course: &Course) -> bool {
+        self.ready > course.iteration()
+    }
+
+    /// Whether a leg may go in a message before its target is ready: one for each target, where it fits,
+    /// so that the first blocks do not wait for a handshake.
+    fn may_go_ahead(&self, course: &Course, slots: &Slots) -> bool {
+        self.wide && self.ahead <= course.iteration() && slots.may_send(self.channel)
+    }
+}
+
+/// What a target has told.
+#[derive(Clone, Copy)]
+struct Offer {
+    target: RemoteKey,
+    staging: RemoteKey,
+    operation: u16,
+    source: u32,
+}
+
+/// A leg that is being put.
+struct Outgoing {
+    round: u32,
+    target: usize,
+    report: Report,
+    direct: VecDeque<Stretch>,
+    staged: Pieces,
+}
+
+/// The targets, and what is being put to them.
+pub struct Puts {
+    targets: Vec<Target>,
+    /// Targets by their rank in the plan, and in the world.
+    in_plan: Index,
+    in_world: Index,
+    packing: Option<Staging>,
+    /// Legs that are being put, at most one to a target.
+    legs: Vec<Outgoing>,
+    /// Puts whose source is still needed.
+    flying: u32,
+}
+
+impl Puts {
+    pub fn new(course: &Course, io: &Io) -> Result<Self> {
+        let ranks = course.plan().targets().into_iter();
+        let targets = ranks.map(|rank| Target::new(rank, course, io)).collect::<Result<Vec<_>>>()?;
+        Ok(Puts {
+            in_plan: Index::new(targets.iter().map(|target| target.rank)),
+            in_world: Index::new(targets.iter().map(|target| target.world)),
+            targets,
+            packing: None,
+            legs: Vec::new(),
+            flying: 0,
+        })
+    }
+
+    /// Begins with a start.
+    pub fn start(&mut self) {
+        for target in &mut self.targets {
+            (target.pieces, target.allowed, target.admitted) = (0, STAGES as u32, None);
+        }
+    }
+
+    /// What it took from the pool.
+    pub fn into_staging(self) -> Option<Staging> {
+        self.packing
+    }
+
+    /// Puts whose source is still needed.
+    pub fn flying(&self) -> u32 {
+        self.flying
+    }
+
+    /// The source of one of its puts may be reused.
+    pub fn sent(&mut self) {
+        self.flying -= 1;
+    }
+
+    /// A peer of the world says that it is ready for puts.
+    pub fn ready(
+        &mut self,
+        peer: Rank,
+        header: &Header,
+        course: &Course,
+    ) -> std::result::Result<(), Unequal> {
+        let Some(target) = self.target_in_world(peer) else { return Ok(()) };
+        if let Kind::Ready { target: key, staging, operation, source, bytes } = header.kind {
+            Unequal::check(Side::Put, course.layout.between(target.rank, Side::Put), bytes)?;
+            target.offer = Some(Offer { target: key, staging, operation, source });
+        }
+        target.ready = target.ready.max(header.iteration.saturating_add(1));
+        Ok(())
+    }
+
+    /// A peer of the world has emptied some of its staging slots.
+    pub fn allow(&mut self, peer: Rank, pieces: u32) {
+        if let Some(target) = self.target_in_world(peer) {
+            target.allowed = target.allowed.saturating_add(pieces);
+        }
+    }
+
+    /// A peer of the world says that it is the turn of the leg of this round.
+    pub fn admit(&mut self, peer: Rank, round: u32) {
+        if let Some(target) = self.target_in_world(peer) {
+            target.admitted = target.admitted.max(Some(round));
+        }
+    }
+
+    fn target_in_world(&mut self, peer: Rank) -> Option<&mut Target> {
+        self.in_world.find(peer).map(|number| &mut self.targets[number])
+    }
+
+    /// The next leg that may be begun.
+    pub fn next(&self, course: &Course, slots: &Slots) -> Option<Order> {
+        let target = |rank| self.in_plan.find(rank).map(|number| &self.targets[number]);
+        match course.path {
+            Path::Slots { .. } => course
+                .run
+                .next_put(|_, peer| target(peer).is_some_and(|target| slots.may_send(target.channel))),
+            Path::Direct { .. } if self.flying >= course.pace.in_flight => None,
+            Path::Direct { .. } => course.run.next_put(|round, peer| {
+                target(peer).is_some_and(|target| {
+                    !target.busy
+                        && target.is_admitted(round, course)
+                        && (target.is_ready(course) || target.may_go_ahead(course, slots))
+                })
+            }),
+        }
+    }
+
+    /// Begins a leg; false where the transport did not take it.
+    pub fn begin(&mut self, order: Order, course: &mut Course, io: &mut Io) -> Result<bool> {
+        let Some(target) = self.in_plan.find(order.put.peer) else {
+            return Err(course.refusal(format!("rank {} is none of the plan's targets", order.put.peer)));
+        };
+        if !course.is_direct() {
+            let all = course.stretches(order.round, Side::Put);
+            return self.put_in_message(order, target, &all, course, io);
+        }
+        if !self.targets[target].is_ready(course) {
+            return self.go_ahead(order, target, course, io);
+        }
+        let leg = course.leg(order.round, Side::Put);
+        let report = if order.unpaced { Report::Landed } else { Report::Sent };
+        self.legs.push(Outgoing {
+            round: order.round,
+            target,
+            report,
+            direct: leg.direct.into(),
+            staged: leg.staged,
+        });
+        self.targets[target].busy = true;
+        course.run.ordered(order);
+        Ok(true)
+    }
+
+    fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
+        let all = course.stretches(order.round, Side::Put);
+        if total(&all) > PAYLOAD {
+            // Too large: this target is waited for.
+            self.targets[target].ahead = course.iteration() + 1;
+            return Ok(true);
+        }
+        let pieces = match course.rule.piece {
+            0 => 0,
+            piece => course.leg(order.round, Side::Put).staged.count(piece),
+        };
+        let taken = self.put_in_message(order, target, &all, course, io)?;
+        if taken {
+            self.targets[target].ahead = course.iteration() + 1;
+            self.targets[target].pieces += pieces;
+        }
+        Ok(taken)
+    }
+
+    fn put_in_message(
+        &self,
+        order: Order,
+        target: usize,
+        all: &[Stretch],
+        course: &mut Course,
+        io: &mut Io,
+    ) -> Result<bool> {
+        let header = course.header(Kind::Data { round: order.round, bytes: total(all) as u64 });
+        let taken = io.send(self.targets[target].channel, &header, Some((course.from(), all)))?;
+        if taken {
+            course.run.ordered(order);
+            course.run.sent();
+        }
+        Ok(taken)
+    }
+
+    /// Goes on with the legs that have been begun; false where the transport did not take something.
+    pub fn go_on(&mut self, course: &mut Course, io: &mut Io) -> Result<bool> {
+        let mut i = 0;
+        while i < self.legs.len() {
+            if !self.put_leg(i, course, io)? {
+                return Ok(false);
+            }
+            let leg = &self.legs[i];
+            if leg.direct.is_empty() && leg.staged.left() == 0 {
+                self.targets[leg.target].busy = false;
+                self.legs.remove(i);
+                course.run.sent();
+            } else {
+                i += 1;
+            }
+        }
+        Ok(true)
+    }
+
+    fn put_leg(&mut self, i: usize, course: &Course, io: &mut Io) -> Result<bool> {
+        while self.flying < course.pace.in_flight {
+            let leg = &self.legs[i];
+            let taken = match leg.direct.front() {
+                Some(&stretch) => self.put_in_place(i, stretch, course, io)?,
+                None if leg.staged.left() == 0 => return Ok(true),
+                None if self.targets[leg.target].pieces >= self.targets[leg.target].allowed => {
+                    return Ok(true);
+                }
+                None => self.put_piece(i, course, io)?,
+            };
+            if !taken {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn put_in_place(&mut self, i: usize, stretch: Stretch, course: &Course, io: &mut Io) -> Result<bool> {
+        let leg = &self.legs[i];
+        let (Path::Direct { from, .. }, target) = (&course.path, &self.targets[leg.target]) else {
+            return Ok(false);
+        };
+        let Some(offer) = target.offer else { return Ok(false) };
+        let put = Put {
+            peer: target.world,
+            from,
+            segments: &[Segment { offset: stretch.at, len: stretch.len }],
+            to: offer.target,
+            to_offset: stretch.there,
+            notice: Notice::Block { operation: offer.operation, round: leg.round }.encode(),
+            report: leg.report,
+            token: 0,
+        };
+        let posted = io.put(course.number, put)?;
+        if posted != Posted::Busy {
+            self.legs[i].direct.pop_front();
+        }
+        Ok(self.posted(posted))
+    }
+
+    /// Puts the next piece of a leg into its target's staging: from where it lies, if the transport gathers
+    /// that many segments, else packed.
+    fn put_piece(&mut self, i: usize, course: &Course, io: &mut Io) -> Result<bool> {
+        let Outgoing { target: number, report, ref staged, .. } = self.legs[i];
+        let Some(offer) = self.targets[number].offer else { return Ok(false) };
+        let slot = self.targets[number].pieces as usize % STAGES;
+        let mut piece = Vec::new();
+        staged.peek(course.rule.piece, &mut piece);
+        let (from, segments) = self.gather(&piece, number, slot, course, io)?;
+        let notice = Notice::Staged { operation: offer.operation, source: offer.source, slot: slot as u8 };
+        let put = Put {
+            peer: self.targets[number].world,
+            from: &from,
+            segments: &segments,
+            to: offer.staging,
+            to_offset: offset_there(course.rule.piece, slot),
+            notice: notice.encode(),
+            report,
+            token: 0,
+        };
+        let posted = io.put(course.number, put)?;
+        if posted != Posted::Busy {
+            self.legs[i].staged.take(course.rule.piece);
+            self.targets[number].pieces += 1;
+        }
+        Ok(self.posted(posted))
+    }
+
+    /// Where a piece is put from: its own place, or, where it lies in more segments than a put may have,
+    /// a copy in the packing slot for that staging slot.
+    fn gather(
+        &mut self,
+        piece: &[Stretch],
+        target: usize,
+        slot: usize,
+        course: &Course,
+        io: &mut Io,
+    ) -> Result<(Region, Vec<Segment>)> {
+        if let Path::Direct { from, .. } = &course.path
+            && piece.len() <= io.transport.limits().segments
+        {
+            let segment = |stretch: &Stretch| Segment { offset: stretch.at, len: stretch.len };
+            return Ok((from.clone(), piece.iter().map(segment).collect()));
+        }
+        let packing = match self.packing.take() {
+            Some(packing) => packing,
+            None => io.stage(self.targets.len(), course.rule.piece)?,
+        };
+        let offset = packing.offset(target, slot);
+        let mut at = offset;
+        for stretch in piece {
+            packing.region.memory.copy(at, course.from(), stretch.at, stretch.len);
+            at += stretch.len;
+        }
+        let region = packing.region.clone();
+        self.packing = Some(packing);
+        Ok((region, vec![Segment { offset, len: at - offset }]))
+    }
+
+    /// Counts a put that was handed over; false where it was not taken.
+    fn posted(&mut self, posted: Posted) -> bool {
+        self.flying += u32::from(posted == Posted::Pending);
+        posted != Posted::Busy
+    }
+}
