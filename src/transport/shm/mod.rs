@@ -227,6 +227,8 @@ impl Shm {
 
     fn show_chunks(&mut self) -> Result<()> {
         self.way = Way::Ring;
+        // What was allowed to peers is of no use.
+        let _ = set_ptracer(PTracer::None);
         let segment = Segment::create(Chunks::BYTES)?;
         if let Some(chunks) = Chunks::over(segment.map()?) {
             self.board.show_chunks(segment.label());
