@@ -33,7 +33,7 @@
 //! | [`schedule`] | the circulant graph's mathematics | anything but ranks |
 //! | [`engine`] | the one loop: slots, legs, staging, turns, credits, progress | a concrete transport, an algorithm |
 //! | [`fold`] | element types, operators, and the loops over them | ranks, networks |
-//! | [`transport`] | the contract of puts; loopback, faulty, fabric | blocks, rounds, collectives |
+//! | [`transport`] | the contract of puts; shm, fabric, loopback, faulty | blocks, rounds, collectives |
 //! | [`lifeline`] | who is alive, who waits for whom | data |
 //! | [`locality`] | who shares a node, a NUMA domain, a cache; which rank runs where | networks |
 //! | [`boot`] | how ranks find each other; the launcher | the fabric |
@@ -47,8 +47,8 @@
 //!   [`error`], but for what is pure.
 //! - What is safe says `#![forbid(unsafe_code)]` at its head, for all below it: rank, collective, schedule, plan,
 //!   algorithm, select, lifeline, locality, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
-//!   `transport::fabric`, bytes as elements ([`fold::element`], [`fold::Located`]), and the windows and lent slices of
-//!   `comm`; and in the two places of [`boot`] where a launcher's processes and descriptors are taken over.
+//!   [`transport::shm`], `transport::fabric`, bytes as elements ([`fold::element`], [`fold::Located`]), and the windows
+//!   and lent slices of `comm`; and in the two places of [`boot`] where a launcher's processes and descriptors are taken over.
 //! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`; nothing but one
 //!   file of [`locality`] names hwloc.
 

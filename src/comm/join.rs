@@ -1,6 +1,6 @@
-//! From a process to a rank of the world: an engine over a connected fabric, a lifeline, measured costs.
+//! From a process to a rank of the world: an engine over a connected transport, a lifeline, measured costs.
 //!
-//! The ranks [meet](super::meeting) first; what follows goes over the fabric and the lifeline.
+//! The ranks [meet](super::meeting) first; what follows goes over the transport and the lifeline.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use super::call::Call;
+use super::carrier::Carrier;
 use super::channels::Banks;
 use super::meeting::Meeting;
 use super::settings::Settings;
@@ -25,7 +26,6 @@ use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
 use crate::select::{self, Costs};
 use crate::transport::RemoteKey;
-use crate::transport::fabric::Fabric;
 use crate::transport::loopback::Loopback;
 
 /// What is known of the world after boot, for people to read.
@@ -72,13 +72,12 @@ fn alone(place: Place, limits: Limits) -> Result<Engine> {
 
 fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> Result<Engine> {
     let place = meeting.place();
-    let choice = meeting.choose(settings)?;
-    let mut fabric = Fabric::open(&choice, place)?;
-    let banks = Banks::new(&mut fabric, place)?;
+    let mut carrier = Carrier::open(meeting, settings)?;
+    let banks = Banks::new(carrier.transport(), place)?;
     let listening = Listening::bind(if meeting.is_local() { Scope::Loopback } else { Scope::Network })?;
     let inboxes = banks.inboxes().map(|inbox| (inbox.base, inbox.key));
     let own = Word { inboxes, lifeline: listening.card() };
-    let words = meeting.connect(&choice, &mut fabric, own)?;
+    let words = meeting.connect(&mut carrier, own)?;
 
     let key = |(base, key)| RemoteKey { base, key };
     let inboxes: Vec<_> = words.iter().map(|other| other.inboxes.map(key)).collect();
@@ -87,7 +86,7 @@ fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> R
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
-    Ok(Engine::new(Box::new(fabric), slots, vigil, meeting.ranks_per_core()))
+    Ok(Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core()))
 }
 
 /// The ranks at a skip's distance after this one.
@@ -106,7 +105,8 @@ fn measure(comm: &Communicator, crowd: f64) -> Result<Costs> {
     if comm.size() == 1 {
         return Ok(Costs::default());
     }
-    let window = comm.window::<u8>(LONGEST_PROBE)?;
+    let room = if comm.rank() < 2 { LONGEST_PROBE } else { 0 };
+    let window = comm.window::<u8>(room)?;
     let short = one_way(comm, &window, 1, 20)?;
     let mut bytes = PROBE;
     let byte = loop {

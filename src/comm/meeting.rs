@@ -1,12 +1,14 @@
-//! The ranks of a job meet: they learn who is where, agree on a provider, and connect their fabrics.
+//! The ranks of a job meet: they learn who is where, agree on a provider, and connect their transports.
 //!
-//! Two allgathers of small cards: the first tells who is where, after which a provider can be chosen;
-//! the second tells addresses, and whatever else the caller wants to tell. It knows no engine and no
+//! Two allgathers of small cards: the first tells who is where, after which a [carrier](Carrier) can be opened
+//! (ranks that could share memory need two more to find that out); the last tells addresses, and whatever else
+//! the caller wants to tell. It knows no engine and no
 //! collective: [`join`](super::join) adds those, and a benchmark of bare puts does without.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::carrier::Carrier;
 use super::settings::Settings;
 use crate::boot::{self, Exchange};
 use crate::error::{Error, Result};
@@ -14,7 +16,6 @@ use crate::locality::layout::Layout;
 use crate::locality::machine::Seat;
 use crate::locality::node::Host;
 use crate::rank::{Place, Rank};
-use crate::transport::fabric::{self, Choice, Fabric, Request};
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
 pub const WIRE: u16 = 2;
@@ -33,6 +34,7 @@ struct Whereabouts {
     version: String,
     machine: String,
     network: String,
+    processes: String,
     node: String,
     seat: Seat,
     job: u64,
@@ -88,6 +90,13 @@ impl Meeting {
             .all(|other| (&other.machine, &other.network) == (&first.machine, &first.network))
     }
 
+    /// Whether all ranks are on one node, and find each other in /proc by their process numbers.
+    pub fn shares_memory(&self) -> bool {
+        let first = &self.everybody[0];
+        let is_known = !first.machine.is_empty() && !first.processes.is_empty();
+        is_known && self.everybody.iter().all(|other| other.node == first.node)
+    }
+
     /// The ranks that may run where this rank may, over its cores.
     pub fn ranks_per_core(&self) -> f64 {
         let own = &self.everybody[self.place().rank as usize];
@@ -102,25 +111,24 @@ impl Meeting {
         self.everybody[0].job
     }
 
-    /// The provider for these ranks, which is not yet agreed on.
-    pub fn choose(&self, settings: &Settings) -> Result<Choice> {
-        let (provider, interface) = (settings.provider.clone(), settings.interface.clone());
-        fabric::choose(&Request { provider, one_machine: self.is_local(), interface })
-    }
-
-    /// Connects a fabric, not yet connected, with those of all other ranks, and tells them `word`. Gives
-    /// each rank's word, in rank order. All ranks must call it, once.
-    pub fn connect<T>(&mut self, choice: &Choice, fabric: &mut Fabric, word: T) -> Result<Vec<T>>
+    /// Connects a carrier with those of all other ranks, and tells them `word`. Gives each rank's word, in rank
+    /// order. All ranks must call it, once.
+    pub fn connect<T>(&mut self, carrier: &mut Carrier, word: T) -> Result<Vec<T>>
     where
         T: Serialize + DeserializeOwned,
     {
-        let own = Reach { provider: choice.provider(), address: fabric.address()?, word };
-        let reach: Vec<Reach<T>> = swap(&mut *self.exchange, &own)?;
+        let own = Reach { provider: carrier.provider().to_owned(), address: carrier.address()?, word };
+        let reach: Vec<Reach<T>> = self.swap(&own)?;
         same_provider(&reach)?;
         let (addresses, words): (Vec<_>, _) =
             reach.into_iter().map(|other| (other.address, other.word)).unzip();
-        fabric.connect(&addresses)?;
+        carrier.connect(&addresses)?;
         Ok(words)
+    }
+
+    /// Gives every rank's card, in rank order.
+    pub(super) fn swap<T: Serialize + DeserializeOwned>(&mut self, own: &T) -> Result<Vec<T>> {
+        swap(&mut *self.exchange, own)
     }
 
     /// What is to be told that this process ends well, last.
@@ -131,11 +139,12 @@ impl Meeting {
 
 impl Whereabouts {
     fn own(settings: &Settings) -> Whereabouts {
-        let Host { machine, network, node } = Host::own();
+        let Host { machine, network, processes, node } = Host::own();
         Whereabouts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine,
             network,
+            processes,
             node,
             seat: Seat::own(),
             job: fastrand::u64(..),
@@ -209,7 +218,7 @@ mod tests {
 
     #[test]
     fn garbage_for_a_card_is_an_error() {
-        for card in [&b""[..], b"circulant", b"circulant\x01", b"circulant\x01\x00{"] {
+        for card in [&b""[..], b"circulant", b"circulant\x02", b"circulant\x02\x00{"] {
             assert!(decode::<u8>(0, card).is_err());
         }
     }

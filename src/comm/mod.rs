@@ -11,6 +11,7 @@
 
 mod by_name;
 pub mod call;
+pub mod carrier;
 pub mod channels;
 mod group;
 pub mod join;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::transport::shm::Way;
 
 /// What a user may set, in the environment (all ranks alike).
 #[derive(Debug, Clone, Default)]
@@ -12,6 +13,9 @@ pub struct Settings {
     pub provider: Option<String>,
     /// `CIRCULANT_INTERFACE`: which interface or address.
     pub interface: Option<String>,
+    /// `CIRCULANT_SHM_COPY`: how slices are written through shared memory, `writev` or `ring`; else the first
+    /// that works on all ranks.
+    pub shm_copy: Option<Way>,
     /// `CIRCULANT_STALL`: seconds after which a wait is told on the standard error; 0 for never. Default 10.
     pub stall: Option<Duration>,
     /// `CIRCULANT_TIMEOUT`: seconds after which a wait is an error; 0 or none for never.
@@ -25,9 +29,22 @@ impl Settings {
         Ok(Settings {
             provider: word("CIRCULANT_PROVIDER"),
             interface: word("CIRCULANT_INTERFACE"),
+            shm_copy: way(word("CIRCULANT_SHM_COPY"))?,
             stall: seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(10.0))?,
             timeout: seconds("CIRCULANT_TIMEOUT", word("CIRCULANT_TIMEOUT"), None)?,
         })
+    }
+}
+
+fn way(value: Option<String>) -> Result<Option<Way>> {
+    match value.as_deref() {
+        None => Ok(None),
+        Some("writev") => Ok(Some(Way::Writev)),
+        Some("ring") => Ok(Some(Way::Ring)),
+        Some(other) => {
+            let what = format!("CIRCULANT_SHM_COPY={other} is no way to copy");
+            Err(Error::boot(what, "take writev or ring, or unset it"))
+        }
     }
 }
 
@@ -49,6 +66,13 @@ fn seconds(name: &str, value: Option<String>, default: Option<f64>) -> Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_way_that_is_none_is_named() {
+        assert_eq!(way(None), Ok(None));
+        assert_eq!(way(Some("ring".into())), Ok(Some(Way::Ring)));
+        assert!(way(Some("mmap".into())).unwrap_err().to_string().contains("CIRCULANT_SHM_COPY=mmap"));
+    }
 
     #[test]
     fn seconds_that_are_none_are_named() {

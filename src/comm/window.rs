@@ -35,9 +35,8 @@ impl<T: Element> Window<T> {
             let what = format!("elements aligned to {} bytes, where pages are to {PAGE}", align_of::<T>());
             return Err(Error::argument("window", what, "take a type of less alignment"));
         }
-        let memory = Memory::zeroed(bytes)?;
-        let region = Some(world.engine().register(memory.clone())?);
-        Ok(Window { memory, region, len, world, elements: PhantomData })
+        let region = world.engine().window(bytes)?;
+        Ok(Window { memory: region.memory.clone(), region: Some(region), len, world, elements: PhantomData })
     }
 
     pub(super) fn memory(&self) -> Memory {

@@ -193,17 +193,17 @@ impl Engine {
         self.io.transport.limits()
     }
 
-    /// Registers memory for many calls.
-    pub fn register(&mut self, memory: Memory) -> Result<Region> {
+    /// Zeroed memory of so many bytes, of the kind that puts reach best, registered for many calls.
+    pub fn window(&mut self, bytes: usize) -> Result<Region> {
         self.check()?;
+        let memory = self.io.transport.allocate(bytes)?;
         self.io.transport.register(memory)
     }
 
     /// Working memory of so many bytes for a call that the others make too: they hear where it cannot be had.
     pub fn workspace(&mut self, bytes: usize) -> Result<Region> {
         self.check()?;
-        let memory = Memory::zeroed(bytes).map_err(|error| self.fail(error))?;
-        self.registered(Source::Unregistered(memory))
+        self.window(bytes).map_err(|error| self.fail(error))
     }
 
     /// Makes a task ready to be [started](Self::start), many times. Nothing is sent yet.

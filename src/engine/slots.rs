@@ -110,8 +110,12 @@ struct Channel {
 impl Slots {
     /// Adds channels to `peers` (each once), with slots of `size` bytes. [`connect`](Self::connect) comes next.
     pub fn add(&mut self, transport: &mut dyn Transport, peers: &[Rank], size: usize) -> Result<Card> {
-        let mut region = || transport.register(Memory::zeroed(peers.len().max(1) * SLOTS * size)?);
-        let bank = Bank { inbox: region()?, outbox: region()?, slot: size, first: self.channels.len() };
+        let bytes = peers.len().max(1) * SLOTS * size;
+        let inbox = transport.allocate(bytes)?;
+        let inbox = transport.register(inbox)?;
+        // Nobody puts into it.
+        let outbox = transport.register(Memory::zeroed(bytes)?)?;
+        let bank = Bank { inbox, outbox, slot: size, first: self.channels.len() };
         let card =
             Card { inbox: bank.inbox.remote, first: self.channels.len() as u32, peers: peers.to_vec() };
         for &rank in peers {

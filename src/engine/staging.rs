@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
-use crate::transport::memory::Memory;
 use crate::transport::{Region, Transport};
 
 /// Staging slots for each source of an operation.
@@ -58,7 +57,10 @@ impl Pool {
         let best = fitting.min_by_key(|&i| self.free[i].memory.len());
         let region = match best {
             Some(i) => self.free.swap_remove(i),
-            None => transport.register(Memory::zeroed(wanted)?)?,
+            None => {
+                let memory = transport.allocate(wanted)?;
+                transport.register(memory)?
+            }
         };
         Ok(Staging { region, stride: stride(piece) })
     }

@@ -45,7 +45,8 @@ pub fn keep(transport: &mut dyn Transport, exchange: &mut dyn Exchange) {
     let place = transport.place();
     assert_eq!(place, exchange.place(), "transport and exchange know the same place");
     let free = (0..transport.limits().in_flight as Token).collect();
-    let mut seat = Seat { place, transport, exchange, free, notices: VecDeque::new(), law: "" };
+    let chance = fastrand::Rng::with_seed(place.rank.into());
+    let mut seat = Seat { place, transport, exchange, chance, free, notices: VecDeque::new(), law: "" };
     for (law, hold) in LAWS {
         seat.law = law;
         hold(&mut seat);
@@ -76,6 +77,8 @@ struct Seat<'a> {
     place: Place,
     transport: &'a mut dyn Transport,
     exchange: &'a mut dyn Exchange,
+    /// Decides which memory is the transport's own.
+    chance: fastrand::Rng,
     /// Tokens that are not under way.
     free: Vec<Token>,
     /// Notices that have come and were not asked for yet.
@@ -104,9 +107,16 @@ impl Seat<'_> {
         self.transport.register(memory.clone()).unwrap_or_else(|e| panic!("{}: {e}", self.law))
     }
 
-    /// Memory of `len` untouched bytes, and its region.
+    /// So many bytes, or as many as a put may have.
+    fn most(&self, len: usize) -> usize {
+        len.min(self.transport.limits().max_put)
+    }
+
+    /// Memory of `len` untouched bytes, of the transport's own kind or any other, and its region.
     fn window(&mut self, len: usize) -> (Memory, Region) {
-        let memory = Memory::zeroed(len).expect("there is memory");
+        let own = self.chance.bool();
+        let memory = if own { self.transport.allocate(len) } else { Memory::zeroed(len) };
+        let memory = memory.unwrap_or_else(|e| panic!("{}: {e}", self.law));
         memory.write(0, &vec![UNTOUCHED; len]);
         let region = self.register(&memory);
         (memory, region)
@@ -259,7 +269,7 @@ fn read(memory: &Memory) -> Vec<u8> {
 fn a_put_lands_exactly(seat: &mut Seat<'_>) {
     const SIZES: [usize; 9] = [1, 0, 7, 8, 64, 4096, 4097, 65_536, (1 << 20) + 3];
     const ROOM: usize = (1 << 20) + 128;
-    for (salt, len) in SIZES.into_iter().enumerate() {
+    for (salt, len) in SIZES.map(|len| seat.most(len)).into_iter().enumerate() {
         for (offset, to_offset) in [(0, 0), (3, 61)] {
             let (source, from) = seat.window(ROOM);
             let (target, to) = seat.window(ROOM);
@@ -312,9 +322,11 @@ fn uneven(count: usize, scale: usize) -> Vec<Segment> {
 
 fn segments_are_gathered(seat: &mut Seat<'_>) {
     const SCALES: [usize; 4] = [1, 61, 4099, 20_011];
-    let most = seat.transport.limits().segments;
+    let most = seat.transport.limits().segments.min(8);
     assert!(most >= 1, "a put has a segment");
-    for (salt, scale) in SCALES.into_iter().enumerate() {
+    // The longest put has more than `most` (`most` + 1) / 2 times a scale.
+    let longest = seat.most(usize::MAX) / (most * (most + 1)) - 1;
+    for (salt, scale) in SCALES.map(|scale| scale.min(longest)).into_iter().enumerate() {
         let room = (most + 1) * (scale + 1) * 2;
         let stride = most * (most + 1) * (scale + 1);
         // Many at once, so that a transport that refuses some for now is asked again.
@@ -420,10 +432,11 @@ fn a_sent_source_may_be_reused(seat: &mut Seat<'_>) {
     let keys = seat.share(&to);
     let (next, previous) = (seat.next(), seat.previous());
     // Every other put is small enough to be taken over at once.
-    let small = seat.transport.limits().inject.clamp(1, LEN);
+    let large = seat.most(LEN);
+    let small = seat.transport.limits().inject.clamp(1, large);
     let mut expected = vec![UNTOUCHED; PUTS * LEN];
     for i in 0..PUTS {
-        let len = if i % 2 == 0 { LEN } else { small };
+        let len = if i % 2 == 0 { large } else { small };
         source.write(0, &content(seat.place.rank, i, len));
         let bytes = Bytes { offset: 0, len, to_offset: (i * LEN) as u64 };
         if seat.put(next, &from, bytes, keys[next as usize], i as Notice) == Posted::Pending {

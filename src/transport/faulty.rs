@@ -56,6 +56,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.limits()
     }
 
+    fn allocate(&mut self, len: usize) -> Result<Memory> {
+        self.inner.allocate(len)
+    }
+
     fn register(&mut self, memory: Memory) -> Result<Region> {
         self.inner.register(memory)
     }

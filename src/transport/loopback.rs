@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::memory::Memory;
-use super::{Event, Limits, Posted, Put, Region, RemoteKey, Report, Transport};
+use super::{Event, Limits, Posted, Put, Region, RemoteKey, Report, Transport, wait};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -188,7 +188,7 @@ impl Transport for Loopback {
         if !self.sent.is_empty() || !lock(&self.mailbox().parcels).is_empty() {
             return Ok(());
         }
-        wait_readable(self.mailbox().bell.as_fd(), wake, timeout)?;
+        wait::readable(self.mailbox().bell.as_fd(), wake, timeout)?;
         // Whatever rang is seen by the next poll; an unread bell would end the next sleep at once.
         let _ = rustix::io::read(&self.mailbox().bell, &mut [0u8; 8]);
         Ok(())
@@ -214,24 +214,6 @@ fn gathered(put: &Put<'_>) -> Vec<u8> {
 fn ring(bell: BorrowedFd<'_>) {
     // Fails only where the counter is full, and then the bell rings already.
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
-}
-
-/// Sleeps in poll(2) until one of two descriptors is readable or the time is over.
-pub(super) fn wait_readable(
-    fd: BorrowedFd<'_>,
-    wake: Option<BorrowedFd<'_>>,
-    timeout: Duration,
-) -> Result<()> {
-    let mut fds = vec![PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-    fds.extend(wake.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
-    let timeout = rustix::time::Timespec {
-        tv_sec: timeout.as_secs().min(3600) as i64,
-        tv_nsec: i64::from(timeout.subsec_nanos()),
-    };
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(e) => Err(Error::transport("poll", e.to_string(), "see the system's log")),
-    }
 }
 
 #[cfg(test)]

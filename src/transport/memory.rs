@@ -6,6 +6,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::segment::{Label, Mapping, Segment};
 use crate::error::{Error, Result};
 
 /// A range of memory, owned (zeroed pages) or lent for the length of one call. Clones share it.
@@ -15,8 +16,26 @@ pub struct Memory(Arc<Range>);
 struct Range {
     start: NonNull<u8>,
     len: usize,
-    /// Keeps owned pages alive; `None` for lent bytes and for nothing.
-    _pages: Option<memmap2::MmapMut>,
+    pages: Pages,
+}
+
+/// What keeps a range alive.
+enum Pages {
+    /// Somebody else, or nobody, as there is nothing.
+    Elsewhere,
+    /// Pages of this process.
+    Private { _map: memmap2::MmapMut },
+    /// Pages that other processes can map.
+    Shared { _map: Mapping, segment: Segment },
+}
+
+impl Drop for Pages {
+    /// A peer may keep them mapped for long, as nobody tells it.
+    fn drop(&mut self) {
+        if let Pages::Shared { segment, .. } = self {
+            segment.give_back();
+        }
+    }
 }
 
 // SAFETY: - the range is plain bytes, and this type gives out copies of them, never references;
@@ -30,7 +49,7 @@ impl Memory {
     /// `len` zeroed bytes, page-aligned, given back when the last clone is dropped.
     pub fn zeroed(len: usize) -> Result<Memory> {
         if len == 0 {
-            return Ok(Memory(Arc::new(Range { start: NonNull::dangling(), len, _pages: None })));
+            return Ok(Memory::nothing());
         }
         let mut pages = memmap2::MmapMut::map_anon(len).map_err(|e| {
             Error::transport(
@@ -40,7 +59,29 @@ impl Memory {
             )
         })?;
         let start = NonNull::from(&mut pages[0]);
-        Ok(Memory(Arc::new(Range { start, len, _pages: Some(pages) })))
+        Ok(Memory(Arc::new(Range { start, len, pages: Pages::Private { _map: pages } })))
+    }
+
+    /// As [`zeroed`](Self::zeroed), in pages that other processes of this machine can map.
+    pub(in crate::transport) fn shared(len: usize) -> Result<Memory> {
+        if len == 0 {
+            return Ok(Memory::nothing());
+        }
+        let segment = Segment::create(len)?;
+        let map = segment.map()?;
+        Ok(Memory(Arc::new(Range { start: map.start(), len, pages: Pages::Shared { _map: map, segment } })))
+    }
+
+    fn nothing() -> Memory {
+        Memory(Arc::new(Range { start: NonNull::dangling(), len: 0, pages: Pages::Elsewhere }))
+    }
+
+    /// What other processes find the pages by, where they can map them.
+    pub(in crate::transport) fn label(&self) -> Option<Label> {
+        match &self.0.pages {
+            Pages::Shared { segment, .. } => Some(segment.label()),
+            Pages::Elsewhere | Pages::Private { .. } => None,
+        }
     }
 
     /// Lends `len` bytes at `start`.
@@ -49,7 +90,7 @@ impl Memory {
     /// The bytes must stay valid for reads, and for writes where any is made here or put here, and nothing but this `Memory` and those it was
     /// given to may touch them, until the last clone is dropped.
     pub unsafe fn lend(start: NonNull<u8>, len: usize) -> Memory {
-        Memory(Arc::new(Range { start, len, _pages: None }))
+        Memory(Arc::new(Range { start, len, pages: Pages::Elsewhere }))
     }
 
     /// How many bytes.

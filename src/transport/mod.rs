@@ -16,6 +16,9 @@ pub mod fabric;
 pub mod faulty;
 pub mod loopback;
 pub mod memory;
+mod segment;
+pub mod shm;
+mod wait;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -153,7 +156,14 @@ pub trait Transport: Send {
     /// What it can take.
     fn limits(&self) -> Limits;
 
-    /// Makes memory ready for puts from it and into it.
+    /// `len` zeroed bytes, page-aligned, of the kind that puts reach best; as yet unregistered.
+    ///
+    /// Fails with the size, the limit that was hit and its cure.
+    fn allocate(&mut self, len: usize) -> Result<Memory> {
+        Memory::zeroed(len)
+    }
+
+    /// Makes memory ready for puts from it and into it, of whatever kind it is.
     ///
     /// Fails with the size, the limit that was hit and its cure.
     fn register(&mut self, memory: Memory) -> Result<Region>;

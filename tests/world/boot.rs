@@ -15,7 +15,7 @@ use crate::job::{Job, Program};
 /// All of two ranks with this variable end with these words.
 #[track_caller]
 fn both_say(words: &[&str], name: &str, value: &str) {
-    for end in Job::new(2, "world").set(name, value).meet().end() {
+    for end in Job::new(2, "world").set("CIRCULANT_PROVIDER", "tcp").set(name, value).meet().end() {
         end.assert_error(words);
     }
 }
@@ -40,7 +40,8 @@ fn a_provider_that_cannot_be_had() {
 
 #[test]
 fn providers_that_differ() {
-    for end in Job::new(3, "world").set_of(2, "CIRCULANT_PROVIDER", "rxm").meet().end() {
+    let job = Job::new(3, "world").set("CIRCULANT_PROVIDER", "tcp");
+    for end in job.set_of(2, "CIRCULANT_PROVIDER", "rxm").meet().end() {
         let words = "rank 0 asks for provider tcp, rank 2 for rxm; set CIRCULANT_PROVIDER alike on all ranks";
         end.assert_error(&[words]);
     }
@@ -62,6 +63,7 @@ fn an_interface_that_is_not_there() {
 fn malformed_variables() {
     for (name, value, words) in [
         ("CIRCULANT_STALL", "soon", "CIRCULANT_STALL=soon is no number of seconds"),
+        ("CIRCULANT_SHM_COPY", "fast", "CIRCULANT_SHM_COPY=fast is no way to copy; take writev or ring"),
         ("CIRCULANT_TIMEOUT", "-1", "CIRCULANT_TIMEOUT=-1 is no number of seconds"),
         ("CIRCULANT_BOOT_TIMEOUT", "0", "CIRCULANT_BOOT_TIMEOUT is '0'; give at least one second"),
         ("CIRCULANT_BOOT", "mpi", "CIRCULANT_BOOT is 'mpi'; it is one of single, pmi1, rendezvous"),
@@ -121,7 +123,7 @@ fn no_network_interface() {
         println!("skipped: a network namespace needs root");
         return;
     }
-    let end = unshared("$PROGRAM bench broadcast -n 2 -m 8").end();
+    let end = unshared("$PROGRAM bench broadcast -n 2 -m 8 --provider tcp").end();
     end.assert_error(&["no transport: ", "net (127.0.0.1: Network is unreachable", "`ip link set NAME up`"]);
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use circulant::algorithm;
 use circulant::collective::Collective::{self, *};
 
-use crate::job::Job;
+use crate::job::{Job, usual};
 
 const TENSES: [&str; 5] = ["slice", "named", "window", "started", "prepared"];
 /// Those in which an algorithm may be named.
@@ -79,7 +79,7 @@ fn every_collective_in_every_tense_with_few_ranks() {
         for count in [0, 1, 3, 500, 1023, 1024, 1025, 2049, 8193] {
             script.each(&roots, count);
         }
-        script.is_verified(ranks, "tcp");
+        script.is_verified(ranks, &usual());
     }
 }
 
@@ -92,7 +92,7 @@ fn every_collective_with_more_ranks() {
         for &count in counts {
             script.each(&[ranks / 2, ranks - 1], count);
         }
-        script.is_verified(ranks, "tcp");
+        script.is_verified(ranks, &usual());
     }
 }
 
@@ -101,11 +101,11 @@ fn every_collective_of_large_messages() {
     for ranks in [2, 3, 7] {
         let mut script = Script::default();
         script.each(&[1], 70_001);
-        script.is_verified(ranks, "tcp");
+        script.is_verified(ranks, &usual());
     }
     let mut script = Script::default();
     script.each(&[2], 300_001);
-    script.is_verified(3, "tcp");
+    script.is_verified(3, &usual());
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn one_very_large_vector_of_each_tense() {
             script.call(collective, &format!("tense={tense}:count=3000001:root=1"));
         }
     }
-    script.is_verified(3, "tcp");
+    script.is_verified(3, &usual());
 }
 
 /// The words for each algorithm that fits so many ranks of a `world`, with each of these counts as far as it
@@ -145,7 +145,7 @@ pub fn algorithms(ranks: u32, world: u32, counts: &[usize]) -> String {
 #[test]
 fn every_algorithm_that_fits() {
     for ranks in [4, 6, 8] {
-        verified(ranks, "tcp", &algorithms(ranks, ranks, &[0, 1, 1000, 2500, 30_001]));
+        verified(ranks, &usual(), &algorithms(ranks, ranks, &[0, 1, 1000, 2500, 30_001]));
     }
 }
 
@@ -166,7 +166,7 @@ fn every_number_of_blocks() {
                 }
             }
         }
-        script.is_verified(ranks, "tcp");
+        script.is_verified(ranks, &usual());
     }
 }
 
@@ -183,12 +183,12 @@ fn calls_that_overlap() {
         }
         script.text += " allreduce:count=5 finish";
     }
-    script.is_verified(4, "tcp");
+    script.is_verified(4, &usual());
 }
 
 #[test]
-fn rxm_and_shm_carry_every_collective() {
-    for provider in ["rxm", "shm"] {
+fn every_local_provider_carries_every_collective() {
+    for provider in ["rxm", "shm", "ofi-shm"] {
         for (ranks, counts) in [(2, [0, 1025, 70_001]), (5, [1, 2049, 20_001]), (13, [1, 300, 2049])] {
             let mut script = Script::default();
             for count in counts {

@@ -92,7 +92,7 @@ fn after_finalize_it_harms_nobody() {
 
 #[test]
 fn during_broadcasts_over_every_provider_and_no_file_stays() {
-    for provider in ["tcp", "rxm", "shm"] {
+    for provider in ["tcp", "rxm", "shm", "ofi-shm"] {
         let job = Job::new(4, ON).set("CIRCULANT_PROVIDER", provider);
         let met = job.but(2, &ON.replace("world", "world say joined")).meet();
         met.wait_for(2, "joined");

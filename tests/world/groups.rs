@@ -1,7 +1,7 @@
 //! Communicators split, duplicated and freed: their calls do not mix with each other's.
 
 use crate::collectives::{algorithms, verified};
-use crate::job::Job;
+use crate::job::{Job, usual};
 
 /// Calls of each kind that a communicator makes; pending ones last.
 const CALLS: &str = "broadcast:count=9 allreduce:count=3000 allgatherv:kind=irregular:count=700 \
@@ -14,7 +14,7 @@ const PENDING: &str =
 fn split_by_colour_and_key() {
     for ranks in [1, 2, 7] {
         let script = format!("split 2 1 on 1 {CALLS} on 0 split 3 -1 on 2 {CALLS} on 0 {CALLS}");
-        verified(ranks, "tcp", &script);
+        verified(ranks, &usual(), &script);
     }
 }
 
@@ -22,7 +22,7 @@ fn split_by_colour_and_key() {
 fn a_split_of_a_split() {
     verified(
         7,
-        "tcp",
+        &usual(),
         &format!("split 2 -1 on 1 split 2 1 on 2 {CALLS} duplicate on 3 {CALLS} on 0 {CALLS}"),
     );
 }
@@ -33,20 +33,20 @@ fn calls_on_several_communicators_at_once() {
     let script = format!(
         "split 2 1 split 3 -1 duplicate {each} {each} finish {each} on 2 {CALLS} on 0 {CALLS} finish"
     );
-    verified(7, "tcp", &script);
+    verified(7, &usual(), &script);
 }
 
 #[test]
 fn communicators_are_freed_and_made_again() {
     let round = format!("on 0 duplicate on 1 {CALLS} on 0 split 2 1 on 2 {PENDING} finish free on 1 free ");
-    verified(4, "tcp", &round.repeat(5));
+    verified(4, &usual(), &round.repeat(5));
 }
 
 #[test]
 fn more_ranks_than_all_have_channels_to() {
     // The roots are ranks of the part that is split off, too.
     let calls = algorithms(25, 50, &[1, 60]);
-    verified(50, "tcp", &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=30000"));
+    verified(50, &usual(), &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=30000"));
 }
 
 #[test]

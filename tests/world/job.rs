@@ -16,6 +16,11 @@ use crate::rank::SCRIPT;
 /// Ends a hang; nothing here takes nearly as long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What carries jobs that are about something else: CIRCULANT_TEST_PROVIDER, or native TCP.
+pub fn usual() -> String {
+    std::env::var("CIRCULANT_TEST_PROVIDER").unwrap_or("tcp".to_owned())
+}
+
 /// A job to be started.
 pub struct Job {
     ranks: u32,
@@ -26,10 +31,10 @@ pub struct Job {
 }
 
 impl Job {
-    /// `ranks` ranks of one script, over native TCP.
+    /// `ranks` ranks of one script, over the [usual](usual) transport.
     pub fn new(ranks: u32, script: &str) -> Job {
         Job { ranks, started: ranks, variables: Vec::new() }
-            .set("CIRCULANT_PROVIDER", "tcp")
+            .set("CIRCULANT_PROVIDER", &usual())
             .set(SCRIPT, script)
     }
 

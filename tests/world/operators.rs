@@ -4,7 +4,7 @@
 use circulant::fold::{self, Op, Type};
 
 use crate::collectives::verified;
-use crate::job::Job;
+use crate::job::{Job, usual};
 
 fn word(name: &str) -> String {
     name.replace(' ', "_")
@@ -23,7 +23,7 @@ fn every_operator_on_every_type_that_it_fits() {
         }
     }
     assert_eq!(pairs, 12 * 10 + 4 * 4 + 2 * 2 + 6 + 8 * 2);
-    verified(5, "tcp", &script);
+    verified(5, &usual(), &script);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn bools_and_a_users_struct_travel() {
             }
         }
     }
-    verified(4, "tcp", &script);
+    verified(4, &usual(), &script);
 }
 
 /// The calls that combine data, on these ranks.
@@ -68,12 +68,12 @@ fn a_product_of_matrices_keeps_the_order_of_the_ranks() {
     for ranks in [2, 3, 5, 8] {
         let script: String =
             [0, 1, 100, 3000].map(|count| reducing(ranks, "type=matrix:op=product", count)).concat();
-        verified(ranks, "tcp", &script);
+        verified(ranks, &usual(), &script);
     }
-    verified(7, "tcp", &reducing(7, "type=matrix:op=product", 20_001));
+    verified(7, &usual(), &reducing(7, "type=matrix:op=product", 20_001));
     verified(
         16,
-        "tcp",
+        &usual(),
         " allreduce:type=matrix:op=product:count=777 reduce_scatter_block:type=matrix:op=product:count=99",
     );
 }
@@ -81,8 +81,8 @@ fn a_product_of_matrices_keeps_the_order_of_the_ranks() {
 #[test]
 fn a_users_operator_on_a_users_struct() {
     let script: String = [1, 3000].map(|count| reducing(5, "type=extent:op=join", count)).concat();
-    verified(5, "tcp", &script);
-    verified(6, "tcp", &reducing(6, "op=last", 2500));
+    verified(5, &usual(), &script);
+    verified(6, &usual(), &reducing(6, "op=last", 2500));
 }
 
 #[test]

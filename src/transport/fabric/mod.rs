@@ -292,7 +292,7 @@ impl Transport for Fabric {
             endpoint.settle();
         }
         if endpoint.may_sleep() {
-            return wait::readable(endpoint.borrow(descriptor), wake, timeout);
+            return super::wait::readable(endpoint.borrow(descriptor), wake, timeout);
         }
         Ok(())
     }

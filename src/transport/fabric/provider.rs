@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 /// What is known before a provider is chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The user's word: `tcp`, `net`, `rxm`, `shm`, `psm2`, `psm3`, `verbs`, `opx`, `efa`, or a full name.
+    /// The user's word: `tcp`, `net`, `rxm`, `ofi-shm`, `psm2`, `psm3`, `verbs`, `opx`, `efa`, or a full name.
     pub provider: Option<String>,
     /// All ranks are on this machine: loopback addresses will do, and are preferred.
     pub one_machine: bool,
@@ -115,7 +115,7 @@ fn survey(request: &Request) -> Result<Survey> {
                 }
             },
         };
-        considered.push(Considered { provider: quirk.names[0].to_owned(), taken: false, reason });
+        considered.push(Considered { provider: quirk.title().to_owned(), taken: false, reason });
     }
     Ok((taken, considered))
 }
@@ -135,7 +135,8 @@ fn candidates(request: &Request) -> Result<Vec<&'static Quirk>> {
 fn unknown(word: &str) -> Error {
     let words: Vec<_> =
         QUIRKS.iter().filter(|q| !matches!(q.offer, Offer::Never(_))).map(|q| q.words[0]).collect();
-    Error::argument("provider", format!("`{word}` is not known"), format!("use one of {}", words.join(", ")))
+    let cure = format!("use one of {}, or shm for the shared memory of one machine", words.join(", "));
+    Error::argument("provider", format!("`{word}` is not known"), cure)
 }
 
 fn none_of(considered: &[Considered]) -> Error {

@@ -58,6 +58,13 @@ pub(super) struct Quirk {
     pub gathers: bool,
 }
 
+impl Quirk {
+    /// What lists call it: libfabric's first name, where nothing of ours has that.
+    pub fn title(&self) -> &'static str {
+        if self.reach == Reach::Machine { self.words[0] } else { self.names[0] }
+    }
+}
+
 /// All that are known. Every one is taken to progress by hand only, whatever it says: native tcp says
 /// "auto", and lands nothing until its target polls.
 #[rustfmt::skip]
@@ -79,8 +86,8 @@ pub(super) const QUIRKS: [Quirk; 12] = [
     Quirk { words: &["net", "tcp"], names: &["net", "tcp"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed, gathers: true },
     // Half again the latency of native tcp.
     Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed, gathers: true },
-    // Has no descriptor, and spins in sread.
-    Quirk { words: &["shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed, gathers: true },
+    // Has no descriptor, and spins in sread. `shm` is circulant's own.
+    Quirk { words: &["ofi-shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed, gathers: true },
     Quirk { words: &["sm2"], names: &["sm2"], offer: Offer::Never("it has no RMA"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed, gathers: true },
     Quirk { words: &["sockets"], names: &["sockets"], offer: Offer::Never("it spins at 2 ms a put, and is no longer kept"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },
     Quirk { words: &["rxd", "udp;ofi_rxd"], names: &["udp;ofi_rxd"], offer: Offer::Never("large puts never finish"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },

@@ -8,10 +8,10 @@
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::transport::wait::doze;
 
 /// How many times the core is only offered to others before there are naps.
 const YIELDS: u32 = 16;
@@ -64,27 +64,10 @@ impl Waiter {
     }
 }
 
-/// Waits until `queue` or `wake` is readable, or `timeout` is over.
-pub(super) fn readable(queue: BorrowedFd<'_>, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-    let queue = PollFd::from_borrowed_fd(queue, PollFlags::IN);
-    match wake {
-        Some(wake) => doze(&mut [queue, PollFd::from_borrowed_fd(wake, PollFlags::IN)], timeout),
-        None => doze(&mut [queue], timeout),
-    }
-}
-
-fn doze(descriptors: &mut [PollFd<'_>], timeout: Duration) -> Result<()> {
-    // Longer than the clock can say is for ever; the caller comes back when a signal interrupts.
-    let timeout = Timespec::try_from(timeout).ok();
-    match poll(descriptors, timeout.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(e) => Err(Error::transport("poll", e.to_string(), "raise `ulimit -n`, or free memory")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::wait::readable;
     use std::os::fd::AsFd;
 
     #[test]

@@ -128,7 +128,8 @@ struct World {
     #[arg(long, value_name = "K", requires = "ranks")]
     nodes: Option<u32>,
 
-    /// Which libfabric provider: net, tcp, rxm, shm, psm2, psm3, verbs, or a full name [default: the best]
+    /// What carries puts: shm (shared memory), or libfabric's net, tcp, rxm, ofi-shm, psm2, psm3, verbs, or a
+    /// full name [default: shm on one node, else the best]
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 }

@@ -6,10 +6,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use circulant::boot;
+use circulant::comm::carrier::{SHM, try_shm};
 use circulant::comm::channels::{slot_bytes, wide};
 use circulant::comm::meeting::WIRE;
 use circulant::comm::settings::Settings;
 use circulant::engine::slots::{NARROW, SLOTS, WIDE};
+use circulant::error::Result;
 use circulant::rank::Place;
 use circulant::transport::fabric::{self, Request};
 use rustix::process::{Resource, getrlimit};
@@ -17,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::Outcome;
 use crate::output::print;
 
-/// Show this machine, which libfabric and providers there are, what is chosen and why, and what it takes.
+/// Show this machine, which transports, libfabric and providers there are, what is chosen and why, and what it takes.
 ///
 /// Nothing is opened and no other rank is asked. Without libfabric it says how to get it.
 #[derive(clap::Args)]
@@ -31,9 +33,10 @@ pub struct Arguments {
 }
 
 /// The variables that are read, and what they are for.
-const VARIABLES: [(&str, &str); 14] = [
+const VARIABLES: [(&str, &str); 15] = [
     ("CIRCULANT_PROVIDER", "the provider, by name"),
     ("CIRCULANT_INTERFACE", "the interface or address, where there are several"),
+    ("CIRCULANT_SHM_COPY", "how slices go through shared memory: writev or ring; found out if not set"),
     ("CIRCULANT_STALL", "seconds after which a wait is told; 0: never; 10 if not set"),
     ("CIRCULANT_TIMEOUT", "seconds after which a wait is an error; never if not set"),
     ("CIRCULANT_LIBFABRIC", "the library's file"),
@@ -52,7 +55,8 @@ impl Arguments {
     /// Prints all there is to know.
     pub fn run(self) -> Outcome {
         let settings = Settings::from_environment()?;
-        let provider = self.provider.or(settings.provider);
+        let provider = self.provider.or(settings.provider.clone());
+        let shm = provider.as_deref().is_none_or(|named| named == SHM).then(|| try_shm(&settings));
         let request = |one_machine| {
             let (provider, interface) = (provider.clone(), settings.interface.clone());
             Request { provider, one_machine, interface }
@@ -63,8 +67,10 @@ impl Arguments {
             line(out, "machine", &machine())?;
             line(out, "boot", &launcher())?;
             machine::draw(out)?;
-            if fabric::version().is_ok() {
-                providers(out, request)?;
+            writeln!(out, "\ntransports, best first; -> is chosen for ranks on this machine")?;
+            let shared = shm.map_or(Ok(false), |shm| shared_memory(out, shm))?;
+            if fabric::version().is_ok() && provider.as_deref() != Some(SHM) {
+                providers(out, request, shared)?;
             }
             memory(out)?;
             variables(out)
@@ -117,15 +123,24 @@ fn launcher() -> String {
     }
 }
 
-/// Each provider with its reason, the chosen one marked, for ranks on this machine; then what would be
-/// chosen between machines.
-fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request) -> io::Result<()> {
-    writeln!(out, "\nproviders, best first; -> is chosen for ranks on this machine")?;
+/// Whether shared memory can be had, with what works of it, or why not.
+fn shared_memory(out: &mut dyn Write, shm: Result<String>) -> io::Result<bool> {
+    let (mark, what) = match &shm {
+        Ok(way) => ("->", format!("puts by plain copies, {way}")),
+        Err(error) => ("", error.to_string()),
+    };
+    writeln!(out, "  {mark:2} {SHM:<14} {what}")?;
+    Ok(shm.is_ok())
+}
+
+/// Each provider with its reason, for ranks on this machine, the chosen one marked if there is no `better`
+/// one; then what would be chosen between machines.
+fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request, better: bool) -> io::Result<()> {
     match fabric::considered(&request(true)) {
         Err(error) => writeln!(out, "  {error}")?,
         Ok(all) => {
             for considered in all {
-                let mark = if considered.taken { "->" } else { "" };
+                let mark = if considered.taken && !better { "->" } else { "" };
                 writeln!(out, "  {mark:2} {:<14} {}", considered.provider, considered.reason)?;
             }
         }

@@ -9,6 +9,7 @@ mod report;
 
 use std::process::ExitCode;
 
+use circulant::comm::carrier::Carrier;
 use circulant::comm::meeting::Meeting;
 use circulant::comm::settings::Settings;
 use circulant::error::{Error, Result};
@@ -143,10 +144,10 @@ fn connect(
     bytes: usize,
     baseline: bool,
 ) -> Result<(Puts, Option<Raw>)> {
-    let choice = meeting.choose(settings)?;
-    let door = if baseline { Some(raw::Door::open(meeting.place(), choice.ip())?) } else { None };
+    let carrier = Carrier::open(meeting, settings)?;
+    let door = if baseline { Some(raw::Door::open(meeting.place(), carrier.ip())?) } else { None };
     let address = door.as_ref().and_then(raw::Door::address);
-    let (puts, address) = Puts::connect(meeting, &choice, bytes, address)?;
+    let (puts, address) = Puts::connect(meeting, carrier, bytes, address)?;
     let raw = door.map(|door| door.connect(address, bytes)).transpose()?;
     Ok((puts, raw))
 }

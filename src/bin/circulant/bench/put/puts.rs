@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use circulant::comm::carrier::Carrier;
 use circulant::comm::meeting::Meeting;
 use circulant::error::Result;
 use circulant::rank::Rank;
-use circulant::transport::fabric::{Choice, Fabric};
-use circulant::transport::memory::Memory;
 use circulant::transport::{
     Event, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport,
 };
@@ -19,7 +18,7 @@ use super::Ends;
 /// One of the two ranks.
 pub struct Puts {
     me: Rank,
-    fabric: Fabric,
+    transport: Box<dyn Transport>,
     region: Region,
     target: RemoteKey,
     free: Vec<Token>,
@@ -50,23 +49,24 @@ impl Puts {
     /// Connects the ranks of the meeting, who tell each other `address` besides; gives that of rank 0.
     pub fn connect(
         meeting: &mut Meeting,
-        choice: &Choice,
+        mut carrier: Carrier,
         bytes: usize,
         address: Option<SocketAddr>,
     ) -> Result<(Puts, Option<SocketAddr>)> {
         let place = meeting.place();
-        let mut fabric = Fabric::open(choice, place)?;
-        let memory = Memory::zeroed(bytes.max(1))?;
+        let transport = carrier.transport();
+        let memory = transport.allocate(bytes.max(1))?;
         // Pages never written are all the same page of zeros, which a cache holds.
         memory.write(0, &vec![place.rank as u8 + 1; bytes]);
-        let region = fabric.register(memory)?;
+        let region = transport.register(memory)?;
         let word = Word { key: (region.remote.base, region.remote.key), address };
-        let words = meeting.connect(choice, &mut fabric, word)?;
+        let words = meeting.connect(&mut carrier, word)?;
+        let transport = carrier.into_transport();
         let (base, key) = words[1 - place.rank as usize].key;
-        let free = (0..fabric.limits().in_flight as Token).rev().collect();
+        let free = (0..transport.limits().in_flight as Token).rev().collect();
         let puts = Puts {
             me: place.rank,
-            fabric,
+            transport,
             region,
             target: RemoteKey { base, key },
             free,
@@ -78,7 +78,7 @@ impl Puts {
 
     /// The transport's name.
     pub fn name(&self) -> String {
-        self.fabric.name()
+        self.transport.name()
     }
 
     /// Rank 0's number, on both ranks.
@@ -108,10 +108,12 @@ impl Puts {
             token,
         };
         loop {
-            match self.fabric.put(&put)? {
+            match self.transport.put(&put)? {
                 Posted::Pending => return Ok(()),
                 Posted::Done => break self.free.push(token),
-                Posted::Busy => poll(&mut self.fabric, &mut self.events, &mut self.free, &mut self.notices)?,
+                Posted::Busy => {
+                    poll(&mut *self.transport, &mut self.events, &mut self.free, &mut self.notices)?
+                }
             };
         }
         Ok(())
@@ -119,7 +121,7 @@ impl Puts {
 
     /// Whether anything has happened.
     fn poll(&mut self) -> Result<bool> {
-        poll(&mut self.fabric, &mut self.events, &mut self.free, &mut self.notices)
+        poll(&mut *self.transport, &mut self.events, &mut self.free, &mut self.notices)
     }
 
     /// Spins until there is a notice.
@@ -139,14 +141,14 @@ impl Puts {
                 return Ok(notice);
             }
             if !self.poll()? {
-                self.fabric.sleep(None, NAP)?;
+                self.transport.sleep(None, NAP)?;
             }
         }
     }
 
     /// Sends what is under way: the rank is about to wait for something else, and would not poll.
     fn settle(&mut self) -> Result<()> {
-        while self.free.len() < self.fabric.limits().in_flight {
+        while self.free.len() < self.transport.limits().in_flight {
             self.poll()?;
         }
         Ok(())
@@ -180,12 +182,12 @@ impl Puts {
 }
 
 fn poll(
-    fabric: &mut Fabric,
+    transport: &mut dyn Transport,
     events: &mut Vec<Event>,
     free: &mut Vec<Token>,
     notices: &mut VecDeque<Notice>,
 ) -> Result<bool> {
-    fabric.poll(events)?;
+    transport.poll(events)?;
     let happened = !events.is_empty();
     for event in events.drain(..) {
         match event {

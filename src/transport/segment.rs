@@ -1,0 +1,202 @@
+//! Shared segments: memory that other processes of this machine can map, without a name in any file system.
+//!
+//! A segment is a memfd. It goes with the last process that has it, however that ends, and its space is
+//! neither that of /dev/shm nor limited with it. The space is taken when the segment is made, so that a want
+//! of it is an error then and no SIGBUS later; and the segment is sealed against shrinking, so that whoever
+//! has mapped it may touch all of it, whatever becomes of its maker.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::MmapRaw;
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, memfd_create,
+};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
+
+use crate::error::{Error, Result};
+
+/// A segment that this process has made.
+pub(super) struct Segment {
+    descriptor: OwnedFd,
+    len: usize,
+    label: Label,
+}
+
+/// A segment among all of its process: what tells it from another one that has its descriptor's number later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Label {
+    /// The descriptor's number in the process that made it.
+    pub descriptor: u32,
+    /// Never the same twice in a process.
+    serial: u64,
+}
+
+/// A segment's bytes in this process.
+pub(super) struct Mapping(MmapRaw);
+
+/// Bits of a label for the descriptor's number (Linux allows 2^20 unless told otherwise), and for the serial:
+/// together 63.
+const DESCRIPTOR_BITS: u32 = 24;
+const SERIAL_BITS: u32 = 39;
+
+/// From here on it is worth 20 µs to ask how much memory there is.
+const LARGE: usize = 16 << 20;
+
+impl Segment {
+    /// `len` zeroed bytes; at least one.
+    ///
+    /// Fails where there is no memory, or a limit is hit, with its cure.
+    pub fn create(len: usize) -> Result<Segment> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        check_room(len)?;
+        let serial = LAST.fetch_add(1, Ordering::Relaxed) % (1 << SERIAL_BITS);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let descriptor = memfd_create(name(nonce(), serial), flags)
+            .map_err(|e| refused("memfd_create", e, len, "raise `ulimit -n`"))?;
+        let number = descriptor.as_raw_fd() as u32;
+        if number >= 1 << DESCRIPTOR_BITS {
+            return Err(refused("memfd_create", Errno::MFILE, len, "close some of the process's files"));
+        }
+        retry_on_intr(|| fallocate(&descriptor, FallocateFlags::empty(), 0, len as u64))
+            .map_err(|e| refused("fallocate", e, len, "ask for less, or free memory"))?;
+        fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+            .map_err(|e| refused("fcntl (F_ADD_SEALS)", e, len, "report this"))?;
+        Ok(Segment { descriptor, len, label: Label { descriptor: number, serial } })
+    }
+
+    /// What peers find it by.
+    pub fn label(&self) -> Label {
+        self.label
+    }
+
+    /// Its bytes.
+    pub fn map(&self) -> Result<Mapping> {
+        Mapping::of(&self.descriptor).map_err(|e| refused("mmap", e, self.len, MAPPING_CURE))
+    }
+
+    /// Gives its pages back, also those that others still have mapped: they are zero then.
+    pub fn give_back(&self) {
+        let all = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // Where it fails the pages go with the last mapping.
+        let _ = retry_on_intr(|| fallocate(&self.descriptor, all, 0, self.len as u64));
+    }
+}
+
+/// What helps where memory cannot be mapped.
+pub(super) const MAPPING_CURE: &str = "ask for less, or raise `ulimit -v` and vm.max_map_count";
+
+impl Label {
+    /// As a number below 2^63.
+    pub fn number(self) -> u64 {
+        u64::from(self.descriptor) | self.serial << DESCRIPTOR_BITS
+    }
+
+    /// The label with this number.
+    pub fn from_number(number: u64) -> Label {
+        let descriptor = (number % (1 << DESCRIPTOR_BITS)) as u32;
+        Label { descriptor, serial: (number >> DESCRIPTOR_BITS) % (1 << SERIAL_BITS) }
+    }
+
+    /// What the link of its descriptor in /proc says, in the process with this nonce and whoever has opened it.
+    pub fn link(self, nonce: u64) -> String {
+        format!("/memfd:{} (deleted)", name(nonce, self.serial))
+    }
+}
+
+impl Mapping {
+    /// Maps a segment, of this process or another.
+    pub fn of(segment: &impl AsFd) -> std::result::Result<Mapping, Errno> {
+        let segment = segment.as_fd();
+        if !fcntl_get_seals(segment)?.contains(SealFlags::SHRINK) {
+            return Err(Errno::PERM);
+        }
+        let map = MmapRaw::map_raw(&segment).map_err(|e| errno(&e))?;
+        Ok(Mapping(map))
+    }
+
+    /// The first byte.
+    pub fn start(&self) -> NonNull<u8> {
+        // What is mapped is not at 0.
+        NonNull::new(self.0.as_mut_ptr()).unwrap_or(NonNull::dangling())
+    }
+
+    /// How many bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A random word of this process, by which others know that they have found it and not a later one of its number.
+pub(super) fn nonce() -> u64 {
+    static NONCE: OnceLock<u64> = OnceLock::new();
+    *NONCE.get_or_init(|| fastrand::u64(..))
+}
+
+fn name(nonce: u64, serial: u64) -> String {
+    format!("circulant.{nonce:016x}.{serial:x}")
+}
+
+fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)
+}
+
+fn refused(call: &str, error: Errno, len: usize, cure: &str) -> Error {
+    Error::transport(call, format!("{error}, for a window of {len} bytes"), cure)
+}
+
+/// What a memfd is not limited by would be taken until the kernel kills somebody; and beyond the limit on
+/// files it would kill us.
+fn check_room(len: usize) -> Result<()> {
+    if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < len as u64) {
+        return Err(refused("fallocate", Errno::FBIG, len, "ask for less, or raise `ulimit -f`"));
+    }
+    if len >= LARGE && available().is_some_and(|available| available < len as u64) {
+        return Err(refused("fallocate", Errno::NOMEM, len, "ask for less, or free memory"));
+    }
+    Ok(())
+}
+
+/// Bytes of memory that can be had without pushing others out, where the system tells.
+fn available() -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_told_in_a_number() {
+        let label = Label { descriptor: (1 << DESCRIPTOR_BITS) - 1, serial: (1 << SERIAL_BITS) - 1 };
+        assert_eq!(label.number(), u64::MAX >> 1);
+        assert_eq!(Label::from_number(label.number()), label);
+        let one = Label { descriptor: 3, serial: 1 };
+        assert_eq!(Label::from_number(one.number()), one);
+    }
+
+    #[test]
+    fn what_is_mapped_stays_when_its_maker_gives_it_back() {
+        let segment = Segment::create(10_000).unwrap();
+        let mapping = segment.map().unwrap();
+        // SAFETY: - the mapping has as many bytes, and nobody else knows of them
+        let bytes = unsafe { std::slice::from_raw_parts_mut(mapping.start().as_ptr(), mapping.len()) };
+        bytes.fill(7);
+        segment.give_back();
+        drop(segment);
+        assert_eq!(bytes, [0; 10_000], "the pages are others");
+        bytes.fill(8);
+    }
+
+    #[test]
+    fn what_the_machine_does_not_have_is_refused_with_its_cure() {
+        let error = Segment::create(1 << 50).err().unwrap().to_string();
+        assert!(error.contains("for a window of 1125899906842624 bytes; ask for less"), "{error}");
+    }
+}

@@ -1,0 +1,144 @@
+//! What a rank shows its peers: a segment with its notice ring, its alarm and its gate; and, where the
+//! kernel lets nobody write into private memory, one with chunks on their way there.
+//!
+//! The only place where shared bytes become atomics.
+
+use std::ptr::NonNull;
+
+use crossbeam_utils::CachePadded;
+
+use super::alarm::Alarm;
+use super::gate::{Gate, Inside};
+use super::primitive::{AtomicU32, AtomicU64, Ordering};
+use super::ring::{Ends, Place, Ring};
+use crate::transport::segment::{Label, Mapping};
+
+/// Notices that a rank has room for.
+pub const NOTICES: usize = 4096;
+/// Chunks on their way, and the most bytes of one.
+pub const CHUNKS: usize = 32;
+pub const CHUNK: usize = 32 << 10;
+
+/// A rank's board, one's own or a peer's. Zeroed at first.
+pub struct Board {
+    mapping: Mapping,
+    ranks: usize,
+}
+
+/// What does not depend on the number of ranks.
+#[repr(C)]
+struct Head {
+    notices: Ends,
+    alarm: CachePadded<Alarm>,
+    closed: CachePadded<AtomicU32>,
+    /// The number of the chunks' segment and 1, once there is one.
+    chunks: CachePadded<AtomicU64>,
+    cells: [AtomicU64; NOTICES],
+}
+
+impl Board {
+    /// Bytes of the board of one among so many ranks.
+    pub fn bytes(ranks: usize) -> usize {
+        size_of::<Head>() + ranks * size_of::<Inside>()
+    }
+
+    /// The board in a segment; `None` where that is too small for one.
+    pub fn over(mapping: Mapping, ranks: usize) -> Option<Board> {
+        (mapping.len() >= Board::bytes(ranks)).then_some(Board { mapping, ranks })
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: - the mapping has room for it (checked in `over`), and begins at a page's start
+        //         - it is atomics only, of which every pattern of bits is one, and nobody writes it otherwise
+        unsafe { self.mapping.start().cast::<Head>().as_ref() }
+    }
+
+    /// The ring of notices.
+    pub fn notices(&self) -> Ring<'_> {
+        let head = self.head();
+        Ring::new(&head.notices, &head.cells)
+    }
+
+    /// Whether the rank sleeps.
+    pub fn alarm(&self) -> &Alarm {
+        &self.head().alarm
+    }
+
+    /// The way into the rank's memory.
+    pub fn gate(&self) -> Gate<'_> {
+        let head = self.head();
+        // SAFETY: - the words lie behind the head, aligned as it is, and the mapping has room (checked in `over`)
+        //         - they are atomics only, as above
+        let inside = unsafe {
+            let first = NonNull::from(head).add(1).cast::<Inside>();
+            std::slice::from_raw_parts(first.as_ptr(), self.ranks)
+        };
+        Gate::new(&head.closed, inside)
+    }
+
+    /// Shows where chunks may be put.
+    pub fn show_chunks(&self, label: Label) {
+        self.head().chunks.store(label.number() + 1, Ordering::Release);
+    }
+
+    /// Where chunks may be put, once the rank shows it.
+    pub fn chunks(&self) -> Option<Label> {
+        let shown = self.head().chunks.load(Ordering::Acquire);
+        shown.checked_sub(1).map(Label::from_number)
+    }
+}
+
+/// Chunks that are on their way into a rank's private memory. Zeroed at first.
+pub struct Chunks(Mapping);
+
+#[repr(C)]
+struct ChunksHead {
+    ends: Ends,
+    cells: [AtomicU64; CHUNKS],
+}
+
+/// A chunk's place in the segment.
+#[repr(C)]
+pub struct Chunk {
+    /// What it is about.
+    pub to: Destination,
+    /// Its bytes.
+    pub bytes: [u8; CHUNK],
+}
+
+/// Where a chunk's bytes go.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Destination {
+    /// The region's key.
+    pub key: u64,
+    /// Where in memory.
+    pub address: u64,
+    /// How many bytes.
+    pub len: u64,
+}
+
+impl Chunks {
+    /// Bytes of the segment.
+    pub const BYTES: usize = size_of::<ChunksHead>() + CHUNKS * size_of::<Chunk>();
+
+    /// The chunks in a segment; `None` where that is too small.
+    pub fn over(mapping: Mapping) -> Option<Chunks> {
+        (mapping.len() >= Chunks::BYTES).then_some(Chunks(mapping))
+    }
+
+    /// The ring of chunks.
+    pub fn ring(&self) -> Ring<'_> {
+        // SAFETY: - the mapping has room for it (checked in `over`), and begins at a page's start
+        //         - it is atomics only, of which every pattern of bits is one, and nobody writes it otherwise
+        let head = unsafe { self.0.start().cast::<ChunksHead>().as_ref() };
+        Ring::new(&head.ends, &head.cells)
+    }
+
+    /// The chunk of a place, which belongs to its writer until it is published, then to the reader.
+    pub fn chunk(&self, place: Place) -> NonNull<Chunk> {
+        let index = self.ring().index(place);
+        // SAFETY: - the ring has `CHUNKS` cells, so the chunk lies in the mapping (checked in `over`)
+        unsafe { self.0.start().add(size_of::<ChunksHead>()).cast::<Chunk>().add(index) }
+    }
+}

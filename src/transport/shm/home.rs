@@ -1,0 +1,183 @@
+//! A peer's process as others find it: its descriptors in /proc, and whether it lives.
+//!
+//! A process's number and a descriptor's are given again to others, so nothing is used before it is known to be
+//! what it is taken for: a segment says so by its name, a pipe by its inode.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags, fstat, open, readlink};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::error::Error;
+use crate::rank::Rank;
+use crate::transport::segment::{Label, MAPPING_CURE, Mapping};
+
+/// A process of this machine, and of this process-number namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Home {
+    /// Its number.
+    pub pid: Pid,
+    /// Its random word.
+    pub nonce: u64,
+}
+
+/// A pipe of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pipe {
+    /// The descriptor's number there.
+    pub descriptor: u32,
+    /// Which pipe it is.
+    pub inode: u64,
+}
+
+/// Why something of another process cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The process has ended, or has let it go.
+    Gone(Errno),
+    /// There is something else in its place.
+    Another,
+    /// This process may not, or cannot.
+    Refused(&'static str, Errno),
+}
+
+impl Home {
+    /// Maps a segment of the process.
+    pub fn map(&self, label: Label) -> std::result::Result<Mapping, Missing> {
+        let found = self.find(label)?;
+        let segment = reopen(&found)?;
+        Mapping::of(&segment).map_err(|e| Missing::Refused("mmap", e))
+    }
+
+    /// Opens a pipe of the process. It is its reader, too, so that to write into it is never an error.
+    pub fn pipe(&self, pipe: Pipe) -> std::result::Result<OwnedFd, Missing> {
+        let found = self.look(pipe.descriptor)?;
+        let inode = fstat(&found).map_err(|e| Missing::Refused("fstat", e))?.st_ino;
+        if inode == pipe.inode { reopen(&found) } else { Err(Missing::Another) }
+    }
+
+    /// A descriptor that tells whether the process [has ended](has_ended), whatever its number is given to
+    /// then; `board` is a segment that it has as long as it lives.
+    pub fn life(&self, board: Label) -> std::result::Result<OwnedFd, Missing> {
+        let life = pidfd_open(self.pid, PidfdFlags::empty()).map_err(|e| missing("pidfd_open", e))?;
+        self.find(board)?;
+        Ok(life)
+    }
+
+    /// Whether it is known to have ended.
+    pub fn is_gone(&self, board: Label) -> bool {
+        matches!(self.find(board), Err(Missing::Gone(_) | Missing::Another))
+    }
+
+    /// A descriptor that names a segment, and does nothing to it.
+    fn find(&self, label: Label) -> std::result::Result<OwnedFd, Missing> {
+        let found = self.look(label.descriptor)?;
+        let link = readlink(own_path(&found), Vec::new()).map_err(|e| Missing::Refused("readlink", e))?;
+        let is_it = link.as_bytes() == label.link(self.nonce).as_bytes();
+        is_it.then_some(found).ok_or(Missing::Another)
+    }
+
+    fn look(&self, descriptor: u32) -> std::result::Result<OwnedFd, Missing> {
+        let path = format!("/proc/{}/fd/{descriptor}", self.pid.as_raw_nonzero());
+        open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(|e| missing("open", e))
+    }
+}
+
+/// Whether the process of a [life](Home::life) is at its end.
+pub fn has_ended(life: impl AsFd) -> bool {
+    let mut fds = [PollFd::new(&life, PollFlags::IN)];
+    // No time at all: an error is a want of memory, and says nothing of the process.
+    matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1))
+}
+
+/// Opens what a descriptor names, for reading and writing.
+fn reopen(found: &OwnedFd) -> std::result::Result<OwnedFd, Missing> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    open(own_path(found), flags, Mode::empty()).map_err(|e| missing("open", e))
+}
+
+fn own_path(descriptor: &OwnedFd) -> CString {
+    use std::os::fd::AsRawFd;
+    // A number has no zero byte.
+    CString::new(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).unwrap_or_default()
+}
+
+fn missing(call: &'static str, error: Errno) -> Missing {
+    match error {
+        Errno::NOENT | Errno::SRCH => Missing::Gone(error),
+        error => Missing::Refused(call, error),
+    }
+}
+
+impl Missing {
+    /// As an error of a put to this rank.
+    pub fn of(self, rank: Rank, what: &str) -> Error {
+        match self {
+            Missing::Gone(error) => {
+                Error::Lost { rank, how: format!("its {what} is gone from /proc: {error}, on shm") }
+            }
+            Missing::Another => {
+                let what = format!("the {what} of rank {rank} is no more what it was");
+                Error::transport("put", what, "has it ended, or put its window away?")
+            }
+            Missing::Refused(call, error) => {
+                Error::transport(call, format!("{error}, the {what} of rank {rank}"), cure(call, error))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Missing::Gone(error) => write!(f, "its process is not in /proc: {error}"),
+            Missing::Another => write!(f, "/proc shows another process under its number"),
+            Missing::Refused(call, error) => write!(f, "{call}: {error}; {}", cure(call, *error)),
+        }
+    }
+}
+
+fn cure(call: &str, error: Errno) -> &'static str {
+    match error {
+        Errno::MFILE | Errno::NFILE => "raise `ulimit -n`",
+        Errno::ACCESS | Errno::PERM => "start all ranks as one user, with /proc mounted without hidepid",
+        _ if call == "mmap" => MAPPING_CURE,
+        _ => "see the system's log",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::segment::{Segment, nonce};
+
+    fn own() -> Home {
+        Home { pid: rustix::process::getpid(), nonce: nonce() }
+    }
+
+    #[test]
+    fn a_segment_is_found_by_its_label_and_nothing_else_is_taken_for_it() {
+        let segment = Segment::create(4096).unwrap();
+        let label = segment.label();
+        assert_eq!(own().map(label).map(|mapping| mapping.len()), Ok(4096));
+        assert!(!own().is_gone(label));
+        let stranger = Home { nonce: !nonce(), ..own() };
+        assert_eq!(stranger.map(label).err(), Some(Missing::Another));
+        drop(segment);
+        assert!(own().is_gone(label));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_known_by_its_life() {
+        use rustix::process::Pid;
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let life = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        child.wait().unwrap();
+        assert!(has_ended(&life));
+        let segment = Segment::create(1).unwrap();
+        assert!(!has_ended(own().life(segment.label()).unwrap()));
+    }
+}

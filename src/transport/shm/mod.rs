@@ -1,0 +1,580 @@
+//! Shared memory as a transport: ranks of one machine write straight into each other's memory.
+//!
+//! What a transport allocates is a shared segment, which a peer maps at its first put; from then on a put is
+//! one plain copy, and then a word in the target's notice ring. A user's own slice is written by the kernel
+//! (`process_vm_writev`), also with one copy; where that is forbidden, its bytes go through chunks on the
+//! target's board, which the target copies out when it polls. Which of the two is found out once, by a probe
+//! (see [`Shm::probe`]), and is the same on all ranks.
+//!
+//! It never waits inside a put, never names a file, and leaves nothing behind: segments and pipes have no
+//! names, peers find them under the numbers of process and descriptor in /proc. A peer that is killed takes
+//! nothing away either: what is mapped of it stays (see `segment`).
+//!
+//! | file | what |
+//! |---|---|
+//! | `ring`, `alarm`, `gate` | the three protocols among ranks, checked by loom: notices, sleep, the end |
+//! | `board` | where these lie in shared memory |
+//! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
+//! | `remote` | copies by the kernel |
+
+mod alarm;
+mod board;
+mod card;
+mod gate;
+mod home;
+mod peer;
+mod primitive;
+mod remote;
+mod ring;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::fstat;
+use rustix::io::{Errno, read, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{PTracer, getpid, set_ptracer};
+use serde::{Deserialize, Serialize};
+
+use super::memory::Memory;
+use super::segment::{Label, Mapping, Segment, nonce};
+use super::{Event, Limits, Posted, Put, Region, RemoteKey, Transport, wait};
+use crate::error::{Error, Result};
+use crate::rank::{Place, Rank};
+use board::{Board, CHUNK, CHUNKS, Chunks, Destination, NOTICES};
+use card::Card;
+use home::{Home, Missing, Pipe};
+use peer::{Handles, Peer};
+use remote::SEGMENTS;
+use ring::Reader;
+
+/// How bytes get into a peer's private memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The kernel writes them there.
+    Writev,
+    /// They go through a ring, and the target copies them.
+    Ring,
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Way::Writev => "by process_vm_writev",
+            Way::Ring => "through a ring",
+        })
+    }
+}
+
+/// What a rank found out about its peers, to be told to all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Findings {
+    /// Why a peer cannot be reached, if so.
+    pub unreachable: Option<String>,
+    /// Why its private memory is not to be written by the kernel, if so.
+    pub unwritable: Option<String>,
+}
+
+/// In a key, where peers cannot map the memory: the rest is the region's number, and its base an address.
+const PRIVATE: u64 = 1 << 63;
+/// Puts of so many bytes are copied in a moment. All are [`Posted::Done`].
+const INJECT: usize = 4096;
+const IN_FLIGHT: usize = 256;
+/// How long to leave a rank alone that is about to leave the gate.
+const MOMENT: Duration = Duration::from_micros(20);
+
+/// One rank's end.
+pub struct Shm {
+    place: Place,
+    way: Way,
+    open: bool,
+    board: Board,
+    notices: Reader,
+    /// Where this rank's chunks arrive, if they do.
+    chunks: Option<Inflow>,
+    bell: Bell,
+    peers: Vec<Peer>,
+    bells: Handles,
+    lives: Handles,
+    regions: Arc<Mutex<Regions>>,
+    /// Peers write here to find out whether they may.
+    doormat: Box<AtomicU64>,
+    /// Given back when nobody here uses the board any more.
+    board_segment: Segment,
+}
+
+/// Chunks that arrive.
+struct Inflow {
+    chunks: Chunks,
+    reader: Reader,
+    _segment: Segment,
+}
+
+/// The pipe that a rank sleeps on.
+struct Bell {
+    reader: OwnedFd,
+    /// Without a writer it would be readable for ever.
+    _writer: OwnedFd,
+}
+
+/// Private memory that peers may put into, by number.
+#[derive(Default)]
+struct Regions {
+    last: u64,
+    memory: HashMap<u64, Memory>,
+}
+
+/// A region's place in the table; or none, as shared memory needs none.
+struct Registration {
+    regions: Arc<Mutex<Regions>>,
+    number: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        lock(&self.regions).memory.remove(&self.number);
+    }
+}
+
+/// A panic leaves the table whole: every change to it is one call.
+fn lock(regions: &Mutex<Regions>) -> MutexGuard<'_, Regions> {
+    regions.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shm {
+    /// Makes a rank's board. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
+    /// before [`agree`](Shm::agree).
+    pub fn open(place: Place) -> Result<Shm> {
+        // Yama lets only a process's parents write its memory, unless told; a kernel without it says EINVAL.
+        let _ = set_ptracer(PTracer::Any);
+        let ranks = place.size as usize;
+        let board_segment = Segment::create(Board::bytes(ranks))?;
+        let board = Board::over(board_segment.map()?, ranks)
+            .ok_or_else(|| Error::transport("mmap", "a board is smaller than it was made", "report this"))?;
+        Ok(Shm {
+            place,
+            way: Way::Ring,
+            open: true,
+            board,
+            notices: Reader::new(NOTICES as u64 / 8),
+            chunks: None,
+            bell: Bell::new()?,
+            peers: Vec::new(),
+            bells: Handles::default(),
+            lives: Handles::default(),
+            regions: Arc::default(),
+            doormat: Box::default(),
+            board_segment,
+        })
+    }
+
+    /// What the others must be given to reach this rank; some 50 bytes.
+    pub fn card(&self) -> Result<Vec<u8>> {
+        let home = Home { pid: getpid(), nonce: nonce() };
+        let doormat = self.doormat.as_ptr() as u64;
+        Ok(Card { home, board: self.board_segment.label(), bell: self.bell.pipe()?, doormat }.encode())
+    }
+
+    /// Makes all ranks known by their cards, in rank order. They are reached at the first put to each.
+    pub fn connect(&mut self, cards: &[Vec<u8>]) -> Result<()> {
+        if cards.len() != self.place.size as usize {
+            let what = format!("{} cards for {} ranks", cards.len(), self.place.size);
+            return Err(Error::argument("connect", what, "give the card of every rank, in rank order"));
+        }
+        let peer = |(rank, card): (Rank, &Vec<u8>)| Ok(Peer::new(rank, Card::decode(rank, card)?));
+        self.peers = (0..).zip(cards).map(peer).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// Finds out whether the next rank can be reached, and its private memory be written by the kernel, as
+    /// is not to be if `wanted` is another way. All ranks connect first, and tell each other what they found.
+    pub fn probe(&mut self, wanted: Option<Way>) -> Findings {
+        let ranks = self.place.size as usize;
+        let next = self.place.after(1);
+        let Some(peer) = self.peers.get_mut(next as usize) else {
+            return Findings { unreachable: Some("it is not connected".to_owned()), ..Findings::default() };
+        };
+        let missing = peer.board.of(&peer.card, ranks).err();
+        let unreachable = missing.map(|missing| format!("rank {next}: {missing}"));
+        let unwritable = match wanted {
+            Some(Way::Ring) => Some("CIRCULANT_SHM_COPY=ring".to_owned()),
+            _ => tread_on_doormat(&peer.card).err().map(|e| format!("rank {next}: process_vm_writev: {e}")),
+        };
+        Findings { unreachable, unwritable }
+    }
+
+    /// Takes the way that all can go, given what every rank has found. Fails where one cannot reach its
+    /// peer, or where the way that is wanted is not open.
+    pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>) -> Result<()> {
+        if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
+            return Err(Error::NoTransport(format!("shm (rank {rank} does not reach {why})")));
+        }
+        let unwritable = first(findings, |found| found.unwritable.as_ref());
+        match (unwritable, wanted) {
+            (None, _) => self.way = Way::Writev,
+            (Some((rank, why)), Some(Way::Writev)) => {
+                let what = format!("rank {rank} may not write the memory of {why}");
+                let cure = "unset CIRCULANT_SHM_COPY, or allow it (seccomp, kernel.yama.ptrace_scope)";
+                return Err(Error::transport("process_vm_writev", what, cure));
+            }
+            (Some(_), _) => self.show_chunks()?,
+        }
+        Ok(())
+    }
+
+    fn show_chunks(&mut self) -> Result<()> {
+        self.way = Way::Ring;
+        // What was allowed to peers is of no use.
+        let _ = set_ptracer(PTracer::None);
+        let segment = Segment::create(Chunks::BYTES)?;
+        if let Some(chunks) = Chunks::over(segment.map()?) {
+            self.board.show_chunks(segment.label());
+            self.chunks = Some(Inflow { chunks, reader: Reader::new(1), _segment: segment });
+        }
+        Ok(())
+    }
+
+    /// How bytes get into private memory.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    fn check_open(&self, call: &str) -> Result<()> {
+        let closed =
+            || Error::transport(call, "the transport was shut down", "make no calls after the shutdown");
+        self.open.then_some(()).ok_or_else(closed)
+    }
+
+    /// Whether the put keeps to the contract.
+    fn check(&self, put: &Put<'_>) -> Result<()> {
+        let Limits { max_put, segments, .. } = self.limits();
+        let room = put.from.memory.len();
+        let end = |s: &super::Segment| s.offset.saturating_add(s.len);
+        let furthest = put.segments.iter().map(end).max().unwrap_or(0);
+        let known = self.peers.len();
+        if furthest <= room
+            && put.segments.len() <= segments
+            && put.len() <= max_put
+            && (put.peer as usize) < known
+        {
+            return Ok(());
+        }
+        let what = format!(
+            "{} bytes in {} segments, up to byte {furthest} of a region of {room}, to rank {} of {known} known",
+            put.len(),
+            put.segments.len(),
+            put.peer,
+        );
+        let cure = format!("stay in the region, put at most {max_put} bytes in {segments} segments");
+        Err(Error::argument("put", what, cure))
+    }
+
+    /// Copies the bytes to where they belong, then tells the peer.
+    fn put_directly(&mut self, put: &Put<'_>) -> Result<Posted> {
+        let Shm { place, peers, lives, bells, .. } = self;
+        let Peer { rank, card, board, windows, .. } = &mut peers[put.peer as usize];
+        let board = board.of(card, place.size as usize).map_err(|e| e.of(*rank, "board"))?;
+        // Looked at before all is copied in vain.
+        if !board.notices().has_room() {
+            return Ok(Posted::Busy);
+        }
+        let Some(entered) = board.gate().enter(place.rank as usize) else { return Ok(Posted::Busy) };
+        match Target::of(put.to) {
+            _ if put.is_empty() => {}
+            Target::Private => write_private(put, card, lives)?,
+            Target::Shared(label) => store(put, windows.of(card, label).map_err(|e| e.of(*rank, "window"))?)?,
+        }
+        let Some(cell) = board.notices().claim() else { return Ok(Posted::Busy) };
+        board.notices().publish(cell, put.notice);
+        drop(entered);
+        wake(board, *rank, card, bells)?;
+        Ok(Posted::Done)
+    }
+
+    /// Copies the bytes into a chunk, which tells the peer where they belong.
+    fn put_through_ring(&mut self, put: &Put<'_>) -> Result<Posted> {
+        let Shm { place, peers, bells, .. } = self;
+        let Peer { rank, card, board, chunks, .. } = &mut peers[put.peer as usize];
+        let board = board.of(card, place.size as usize).map_err(|e| e.of(*rank, "board"))?;
+        // A peer that has not yet agreed on the way does not show them.
+        let Some(label) = board.chunks() else { return Ok(Posted::Busy) };
+        let chunks = chunks.of(card, label).map_err(|e| e.of(*rank, "ring"))?;
+        let Some(cell) = chunks.ring().claim() else { return Ok(Posted::Busy) };
+        let address = put.to.base.wrapping_add(put.to_offset);
+        let to = Destination { key: put.to.key, address, len: put.len() as u64 };
+        let chunk = chunks.chunk(cell).as_ptr();
+        // SAFETY: - the chunk is in the mapping, and this writer's alone until it is published
+        //         - a chunk holds as many bytes as a put may have (`check`)
+        unsafe {
+            (&raw mut (*chunk).to).write(to);
+            gather(put, (&raw mut (*chunk).bytes).cast());
+        }
+        chunks.ring().publish(cell, put.notice);
+        wake(board, *rank, card, bells)?;
+        Ok(Posted::Done)
+    }
+
+    /// Chunks that have arrived go to where they belong.
+    fn take_chunks(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        let Some(Inflow { chunks, reader, .. }) = &mut self.chunks else { return Ok(()) };
+        for _ in 0..CHUNKS {
+            let Some((cell, notice)) = reader.peek(chunks.ring()) else { break };
+            let chunk = chunks.chunk(cell).as_ptr();
+            // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on
+            let (to, bytes) = unsafe { ((*chunk).to, &(*chunk).bytes) };
+            deliver(&lock(&self.regions), to, bytes)?;
+            reader.advance(chunks.ring());
+            events.push(Event::Notice(notice));
+        }
+        Ok(())
+    }
+
+    /// Whether a poll would give something.
+    fn has_arrivals(&self) -> bool {
+        let chunk = |inflow: &Inflow| inflow.reader.peek(inflow.chunks.ring()).is_some();
+        self.notices.peek(self.board.notices()).is_some() || self.chunks.as_ref().is_some_and(chunk)
+    }
+
+    /// Lets no put in any more, and waits for those that are in already. Who was killed inside is not waited
+    /// for; who was stopped there is, as it would go on into memory that is somebody else's by then.
+    fn close_gate(&self) {
+        let gate = self.board.gate();
+        gate.close();
+        for peer in &self.peers {
+            while gate.holds(peer.rank as usize) && !peer.card.home.is_gone(peer.card.board) {
+                std::thread::sleep(MOMENT);
+            }
+        }
+    }
+}
+
+impl Transport for Shm {
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    fn name(&self) -> String {
+        match self.way {
+            Way::Writev => "shm (writev)".to_owned(),
+            Way::Ring => "shm (ring)".to_owned(),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let max_put = match self.way {
+            Way::Writev => isize::MAX as usize,
+            Way::Ring => CHUNK,
+        };
+        Limits { inject: INJECT, max_put, segments: SEGMENTS, in_flight: IN_FLIGHT }
+    }
+
+    fn allocate(&mut self, len: usize) -> Result<Memory> {
+        Memory::shared(len)
+    }
+
+    fn register(&mut self, memory: Memory) -> Result<Region> {
+        self.check_open("register")?;
+        if let Some(label) = memory.label() {
+            let remote = RemoteKey { base: 0, key: label.number() };
+            return Ok(Region { memory, remote, descriptor: 0, registration: Arc::new(()) });
+        }
+        let regions = Arc::clone(&self.regions);
+        let mut table = lock(&regions);
+        table.last += 1;
+        let number = table.last;
+        table.memory.insert(number, memory.clone());
+        drop(table);
+        let remote = RemoteKey { base: memory.address().as_ptr() as u64, key: PRIVATE | number };
+        Ok(Region { memory, remote, descriptor: 0, registration: Arc::new(Registration { regions, number }) })
+    }
+
+    fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
+        self.check_open("put")?;
+        self.check(put)?;
+        match (Target::of(put.to), self.way) {
+            (Target::Private, Way::Ring) if !put.is_empty() => self.put_through_ring(put),
+            _ => self.put_directly(put),
+        }
+    }
+
+    fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        self.check_open("poll")?;
+        let ring = self.board.notices();
+        // Not without end, where peers are faster.
+        for _ in 0..NOTICES {
+            let Some((_, notice)) = self.notices.peek(ring) else { break };
+            self.notices.advance(ring);
+            events.push(Event::Notice(notice));
+        }
+        self.take_chunks(events)
+    }
+
+    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
+        self.check_open("sleep")?;
+        if self.has_arrivals() {
+            return Ok(());
+        }
+        self.board.alarm().set();
+        let slept = if self.has_arrivals() {
+            Ok(())
+        } else {
+            wait::readable(self.bell.reader.as_fd(), wake, timeout)
+        };
+        self.board.alarm().clear();
+        self.bell.silence();
+        slept
+    }
+
+    fn shut_down(&mut self) {
+        if !std::mem::replace(&mut self.open, false) {
+            return;
+        }
+        self.close_gate();
+        self.peers.clear();
+        self.bells.clear();
+        self.lives.clear();
+        self.chunks = None;
+        lock(&self.regions).memory.clear();
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+/// What a key is to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Private,
+    Shared(Label),
+}
+
+impl Target {
+    fn of(to: RemoteKey) -> Target {
+        if to.key & PRIVATE != 0 { Target::Private } else { Target::Shared(Label::from_number(to.key)) }
+    }
+}
+
+/// Stores a put's bytes in a window.
+fn store(put: &Put<'_>, window: &Mapping) -> Result<()> {
+    let (start, len) = (put.to.base.wrapping_add(put.to_offset), put.len());
+    let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
+    let Some(start) = usize::try_from(start).ok().filter(fits) else {
+        let what = format!("{len} bytes at {start} of a window of {} at rank {}", window.len(), put.peer);
+        return Err(Error::argument("put", what, "stay in the window"));
+    };
+    // SAFETY: - there are as many bytes in the mapping from `start` on (just checked)
+    //         - nobody else writes them: the target has offered them for this put (the engine's readiness)
+    unsafe { gather(put, window.start().as_ptr().add(start)) };
+    Ok(())
+}
+
+/// Copies a put's segments into one run.
+///
+/// # Safety
+/// There must be [`Put::len`] bytes at `to`, which nobody else reads or writes meanwhile; the segments must
+/// lie in their region.
+unsafe fn gather(put: &Put<'_>, mut to: *mut u8) {
+    let from = put.from.memory.address().as_ptr();
+    for segment in put.segments {
+        // SAFETY: - the segments lie in their region, which is alive, and there is room (the caller's promise)
+        //         - they do not overlap: what is put into is mapped apart from what is put from
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.add(segment.offset), to, segment.len);
+            to = to.add(segment.len);
+        }
+    }
+}
+
+/// Lets the kernel write a put's bytes into the peer's private memory.
+fn write_private(put: &Put<'_>, card: &Card, lives: &mut Handles) -> Result<()> {
+    let life = lives.of(put.peer, || card.home.life(card.board).map_err(|e| e.of(put.peer, "process")))?;
+    // Its number may be somebody else's by now.
+    if home::has_ended(life) {
+        return Err(Missing::Gone(Errno::SRCH).of(put.peer, "process"));
+    }
+    let address = put.to.base.wrapping_add(put.to_offset);
+    let from = put.from.memory.address().as_ptr();
+    // SAFETY: - the segments lie in their region (`check`), which is alive
+    //         - nobody writes what is being put: the engine changes a block when it is sent
+    unsafe { remote::write(card.home.pid, from, put.segments, address) }.map_err(|error| match error {
+        Errno::SRCH => Missing::Gone(error).of(put.peer, "process"),
+        _ => {
+            let what = format!("{error}, {} bytes to rank {}", put.len(), put.peer);
+            Error::transport("process_vm_writev", what, "CIRCULANT_SHM_COPY=ring does without")
+        }
+    })
+}
+
+/// Writes a chunk's bytes into the region that they are for.
+fn deliver(regions: &Regions, to: Destination, bytes: &[u8; CHUNK]) -> Result<()> {
+    let delivered = regions.memory.get(&(to.key & !PRIVATE)).and_then(|memory| {
+        let bytes = bytes.get(..usize::try_from(to.len).ok()?)?;
+        let offset = to.address.checked_sub(memory.address().as_ptr() as u64)? as usize;
+        let fits = offset.checked_add(bytes.len())? <= memory.len();
+        fits.then(|| memory.write(offset, bytes))
+    });
+    delivered.ok_or_else(|| {
+        let what = format!("a peer put {} bytes into a region that is gone, or beyond its end", to.len);
+        Error::transport("poll", what, "are all ranks of one version and one job?")
+    })
+}
+
+/// Wakes a peer, if it sleeps.
+fn wake(board: &Board, rank: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
+    if !board.alarm().must_ring() {
+        return Ok(());
+    }
+    let bell = bells.of(rank, || card.home.pipe(card.bell).map_err(|e| e.of(rank, "bell")))?;
+    match write(bell, b"!") {
+        // A full pipe rings already.
+        Ok(_) | Err(Errno::AGAIN) => Ok(()),
+        Err(e) => Err(Error::transport("write", format!("{e}, to wake rank {rank}"), "see the system's log")),
+    }
+}
+
+/// Whether this process may write the private memory of another one.
+fn tread_on_doormat(card: &Card) -> std::result::Result<(), Errno> {
+    let word = [0_u8; 8];
+    // SAFETY: - the segment is the array
+    unsafe {
+        remote::write(
+            card.home.pid,
+            word.as_ptr(),
+            &[super::Segment { offset: 0, len: word.len() }],
+            card.doormat,
+        )
+    }
+}
+
+impl Bell {
+    fn new() -> Result<Bell> {
+        let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|e| Error::transport("pipe", e.to_string(), "raise `ulimit -n`"))?;
+        Ok(Bell { reader, _writer: writer })
+    }
+
+    fn pipe(&self) -> Result<Pipe> {
+        let stat = fstat(&self.reader)
+            .map_err(|e| Error::transport("fstat", e.to_string(), "see the system's log"))?;
+        Ok(Pipe { descriptor: self.reader.as_raw_fd() as u32, inode: stat.st_ino })
+    }
+
+    /// What has rung is seen by the next poll; an unread bell would end the next sleep at once.
+    fn silence(&self) {
+        let _ = read(&self.reader, &mut [0_u8; 64]);
+    }
+}
+
+/// The first rank that has found something.
+fn first(findings: &[Findings], of: impl Fn(&Findings) -> Option<&String>) -> Option<(usize, &String)> {
+    findings.iter().enumerate().find_map(|(rank, found)| Some((rank, of(found)?)))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

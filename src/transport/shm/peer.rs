@@ -1,0 +1,152 @@
+//! A peer: what of it this rank has mapped and opened so far, each when it is first needed.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use super::board::{Board, Chunks};
+use super::card::Card;
+use super::home::Missing;
+use crate::error::Result;
+use crate::rank::Rank;
+use crate::transport::segment::{Label, Mapping};
+
+/// The most segments of a peer that stay mapped, beside its board: more than an engine has in use.
+const MAPPED: usize = 16;
+
+/// A peer.
+pub struct Peer {
+    /// Which.
+    pub rank: Rank,
+    /// How it is reached.
+    pub card: Card,
+    /// Its board, once it was needed.
+    pub board: Once<Board>,
+    /// Where chunks for it go, likewise.
+    pub chunks: Once<Chunks>,
+    /// What puts to it write into.
+    pub windows: Windows,
+}
+
+impl Peer {
+    /// One that has not been reached.
+    pub fn new(rank: Rank, card: Card) -> Peer {
+        Peer { rank, card, board: Once(None), chunks: Once(None), windows: Windows::default() }
+    }
+}
+
+/// Something that is made when it is first needed.
+pub struct Once<T>(Option<T>);
+
+impl<T> Once<T> {
+    fn get<E>(&mut self, make: impl FnOnce() -> std::result::Result<T, E>) -> std::result::Result<&T, E> {
+        match &mut self.0 {
+            Some(made) => Ok(made),
+            none => Ok(none.insert(make()?)),
+        }
+    }
+}
+
+impl Once<Board> {
+    /// The board of one among so many ranks.
+    pub fn of(&mut self, card: &Card, ranks: usize) -> std::result::Result<&Board, Missing> {
+        self.get(|| Board::over(card.home.map(card.board)?, ranks).ok_or(Missing::Another))
+    }
+}
+
+impl Once<Chunks> {
+    /// Those in this segment of its process.
+    pub fn of(&mut self, card: &Card, label: Label) -> std::result::Result<&Chunks, Missing> {
+        self.get(|| Chunks::over(card.home.map(label)?).ok_or(Missing::Another))
+    }
+}
+
+/// Segments of a peer that are mapped here.
+#[derive(Default)]
+pub struct Windows {
+    mapped: Vec<Mapped>,
+    /// How often one was asked for.
+    uses: u64,
+}
+
+struct Mapped {
+    label: Label,
+    mapping: Mapping,
+    used: u64,
+}
+
+impl Windows {
+    /// The segment with this label. The one that was not used for longest is unmapped for a new one, as a peer
+    /// does not tell when it drops one.
+    pub fn of(&mut self, card: &Card, label: Label) -> std::result::Result<&Mapping, Missing> {
+        self.uses += 1;
+        let at = match self.mapped.iter().position(|mapped| mapped.label == label) {
+            Some(at) => at,
+            None => self.map(card, label)?,
+        };
+        let mapped = &mut self.mapped[at];
+        mapped.used = self.uses;
+        Ok(&mapped.mapping)
+    }
+
+    fn map(&mut self, card: &Card, label: Label) -> std::result::Result<usize, Missing> {
+        let mapping = card.home.map(label)?;
+        let oldest = (0..self.mapped.len()).min_by_key(|&i| self.mapped[i].used);
+        if let Some(oldest) = oldest.filter(|_| self.mapped.len() == MAPPED) {
+            self.mapped.swap_remove(oldest);
+        }
+        self.mapped.push(Mapped { label, mapping, used: 0 });
+        Ok(self.mapped.len() - 1)
+    }
+}
+
+/// Descriptors of peers, a bounded number of them: the oldest is closed for a new one.
+#[derive(Default)]
+pub struct Handles {
+    open: HashMap<Rank, OwnedFd>,
+    order: VecDeque<Rank>,
+}
+
+/// So few that a thousand ranks do not need more descriptors than a process has by default.
+const OPEN: usize = 128;
+
+impl Handles {
+    /// That of a peer, which is opened at first.
+    pub fn of(&mut self, rank: Rank, open: impl FnOnce() -> Result<OwnedFd>) -> Result<BorrowedFd<'_>> {
+        if !self.open.contains_key(&rank) {
+            let handle = open()?;
+            if self.order.len() == OPEN
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.open.remove(&oldest);
+            }
+            self.order.push_back(rank);
+            self.open.insert(rank, handle);
+        }
+        Ok(self.open[&rank].as_fd())
+    }
+
+    /// Closes all.
+    pub fn clear(&mut self) {
+        self.open.clear();
+        self.order.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn of_many_handles_only_the_latest_stay_open() {
+        let mut handles = Handles::default();
+        let open = || Ok(rustix::pipe::pipe().unwrap().0);
+        for rank in 0..OPEN as Rank + 3 {
+            handles.of(rank, open).unwrap();
+        }
+        assert_eq!(handles.open.len(), OPEN);
+        handles.of(5, || unreachable!()).unwrap();
+        let again = handles.of(2, || Err(Error::argument("open", "once more", "")));
+        assert!(again.is_err());
+    }
+}

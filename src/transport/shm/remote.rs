@@ -1,0 +1,94 @@
+//! Copies straight into another process's private memory, by the kernel.
+
+use std::ffi::{c_ulong, c_void};
+
+use libc::iovec;
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+use crate::transport::Segment;
+
+/// The most segments of a put.
+pub const SEGMENTS: usize = 32;
+
+/// Copies segments from `start` on, at most [`SEGMENTS`], into one run at `address` of a process.
+///
+/// # Safety
+/// The segments must lie in memory that is alive and that nobody writes meanwhile.
+pub unsafe fn write(
+    pid: Pid,
+    start: *const u8,
+    segments: &[Segment],
+    address: u64,
+) -> std::result::Result<(), Errno> {
+    let mut sources = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; SEGMENTS];
+    let mut count = 0;
+    for segment in segments.iter().filter(|segment| segment.len > 0) {
+        let base = start.wrapping_add(segment.offset);
+        sources[count] = iovec { iov_base: base.cast_mut().cast(), iov_len: segment.len };
+        count += 1;
+    }
+    let mut rest = &mut sources[..count];
+    let mut address = address as usize;
+    while !rest.is_empty() {
+        let len = rest.iter().map(|source| source.iov_len).sum();
+        let target = iovec { iov_base: address as *mut c_void, iov_len: len };
+        // SAFETY: - the sources are as the caller promises, and as many as are told
+        //         - the target is another process's, which the kernel checks
+        let written = unsafe {
+            libc::process_vm_writev(pid.as_raw_pid(), rest.as_ptr(), rest.len() as c_ulong, &target, 1, 0)
+        };
+        let written = usize::try_from(written).map_err(|_| last_error())?;
+        if written == 0 {
+            return Err(Errno::FAULT);
+        }
+        address += written;
+        rest = behind(rest, written);
+    }
+    Ok(())
+}
+
+/// What is left of sources of which so many bytes are written.
+fn behind(sources: &mut [iovec], mut written: usize) -> &mut [iovec] {
+    let mut done = 0;
+    while done < sources.len() && sources[done].iov_len <= written {
+        written -= sources[done].iov_len;
+        done += 1;
+    }
+    let rest = &mut sources[done..];
+    if let Some(first) = rest.first_mut() {
+        first.iov_base = first.iov_base.wrapping_byte_add(written);
+        first.iov_len -= written;
+    }
+    rest
+}
+
+fn last_error() -> Errno {
+    std::io::Error::last_os_error().raw_os_error().map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_in_part_goes_on_where_it_stopped() {
+        let mut sources = [3, 5].map(|iov_len| iovec { iov_base: std::ptr::null_mut(), iov_len });
+        let rest = behind(&mut sources, 4);
+        assert_eq!((rest.len(), rest[0].iov_len, rest[0].iov_base as usize), (1, 4, 1));
+        assert!(behind(rest, 4).is_empty());
+    }
+
+    #[test]
+    fn nothing_at_an_address_is_an_error_and_no_crash() {
+        let bytes = [1_u8; 8];
+        let segments = [Segment { offset: 0, len: 8 }];
+        let own = rustix::process::getpid();
+        // SAFETY: - the segment is the array
+        assert_eq!(unsafe { write(own, bytes.as_ptr(), &segments, 8) }, Err(Errno::FAULT));
+        let mut target = [0_u8; 8];
+        // SAFETY: as above, and the target is an array of as many bytes
+        let written = unsafe { write(own, bytes.as_ptr(), &segments, target.as_mut_ptr() as u64) };
+        assert_eq!((written, target), (Ok(()), bytes));
+    }
+}

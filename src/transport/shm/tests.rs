@@ -1,0 +1,93 @@
+use super::*;
+use crate::boot::Exchange;
+use crate::transport::{Report, Segment as Run, conformance};
+
+fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
+    let mut shm = Shm::open(place)?;
+    shm.connect(&exchange.allgather(&shm.card()?)?)?;
+    let own = serde_json::to_vec(&shm.probe(Some(way))).unwrap();
+    let findings: Vec<_> =
+        exchange.allgather(&own)?.iter().map(|f| serde_json::from_slice(f).unwrap()).collect();
+    shm.agree(&findings, Some(way))?;
+    Ok(shm)
+}
+
+#[test]
+fn the_contract_is_kept_among_threads() {
+    for (size, way) in [(1, Way::Writev), (1, Way::Ring), (3, Way::Writev), (4, Way::Ring)] {
+        conformance::on_threads(size, |place, exchange| open(way, place, exchange));
+    }
+}
+
+fn alone() -> Shm {
+    let mut shm = Shm::open(Place { rank: 0, size: 1 }).unwrap();
+    shm.connect(&[shm.card().unwrap()]).unwrap();
+    shm
+}
+
+#[test]
+fn one_rank_that_may_not_write_lets_all_go_through_the_ring_unless_writing_is_wanted() {
+    let free = Findings::default();
+    let forbidden = Findings { unwritable: Some("rank 0: process_vm_writev: EPERM".into()), ..free.clone() };
+    let mut shm = alone();
+    shm.agree(&[free.clone(), free.clone()], None).unwrap();
+    assert_eq!((shm.way(), shm.limits().max_put), (Way::Writev, isize::MAX as usize));
+    shm.agree(&[free.clone(), forbidden.clone()], None).unwrap();
+    assert_eq!((shm.way(), shm.limits().max_put), (Way::Ring, CHUNK));
+    let error = shm.agree(&[free, forbidden], Some(Way::Writev)).unwrap_err().to_string();
+    assert!(
+        error.contains("rank 1 may not write the memory of rank 0") && error.contains("unset"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_rank_that_does_not_reach_its_peer_is_named_to_all() {
+    let lost = Findings { unreachable: Some("rank 2: it is not in /proc".into()), ..Findings::default() };
+    let error = alone().agree(&[Findings::default(), lost], None).unwrap_err();
+    assert_eq!(error.to_string(), "no transport: shm (rank 1 does not reach rank 2: it is not in /proc)");
+}
+
+#[test]
+fn what_breaks_the_contract_is_refused_with_its_numbers() {
+    let mut shm = alone();
+    let memory = shm.allocate(4096).unwrap();
+    let region = shm.register(memory).unwrap();
+    let good = [Run { offset: 0, len: 4096 }];
+    let report = Report::Sent;
+    let put = |peer, segments, to_offset| Put {
+        peer,
+        from: &region,
+        segments,
+        to: region.remote,
+        to_offset,
+        notice: 0,
+        report,
+        token: 0,
+    };
+    let outside = [Run { offset: 1, ..good[0] }];
+    for bad in [put(1, &good, 0), put(0, &outside, 0), put(0, &good, 1), put(0, &good, u64::MAX)] {
+        let error = shm.put(&bad).unwrap_err();
+        assert!(matches!(error, Error::Argument { .. }) && error.to_string().contains("4096"), "{error}");
+    }
+    assert_eq!(shm.put(&put(0, &good, 0)), Ok(Posted::Done));
+}
+
+#[test]
+fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_ones() {
+    let mut shm = alone();
+    let region = |shm: &mut Shm| {
+        let memory = shm.allocate(64).unwrap();
+        shm.register(memory).unwrap()
+    };
+    let from = region(&mut shm);
+    let stale = region(&mut shm).remote;
+    let later = region(&mut shm);
+    assert_ne!(stale, later.remote);
+    let segments = &[Run { offset: 0, len: 64 }];
+    let report = Report::Sent;
+    let put = Put { peer: 0, from: &from, segments, to: stale, to_offset: 0, notice: 0, report, token: 0 };
+    let error = shm.put(&put).unwrap_err().to_string();
+    assert!(error.contains("the window of rank 0 is no more what it was"), "{error}");
+    shm.put(&Put { to: later.remote, ..put }).unwrap();
+}
