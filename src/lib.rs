@@ -35,6 +35,7 @@
 //! | [`fold`] | element types, operators, and the loops over them | ranks, networks |
 //! | [`transport`] | the contract of puts; shm, fabric, loopback, faulty | blocks, rounds, collectives |
 //! | [`lifeline`] | who is alive, who waits for whom | data |
+//! | [`locality`] | who shares a node, a NUMA domain, a cache; which rank runs where | networks |
 //! | [`boot`] | how ranks find each other; the launcher | the fabric |
 //! | [`rank`], [`collective`], [`error`] | what everybody needs | |
 //!
@@ -42,13 +43,15 @@
 //!
 //! - A module imports from those to its right in `comm → select → engine → transport, plan, fold → rank`,
 //!   `comm, select → algorithm → plan → schedule → rank` and `comm → boot, lifeline`, never from the left; the
-//!   engine also asks the lifeline. Only `comm` knows concrete transports. All may use [`collective`]; and
+//!   engine also asks the lifeline. `comm` and the launcher in `boot` ask [`locality`], which asks nobody. Only `comm` knows concrete transports. All may use [`collective`]; and
 //!   [`error`], but for what is pure.
 //! - What is safe says `#![forbid(unsafe_code)]` at its head, for all below it: rank, collective, schedule, plan,
-//!   algorithm, select, lifeline, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
+//!   algorithm, select, lifeline, locality, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
 //!   [`transport::shm`], `transport::fabric`, bytes as elements ([`fold::element`], [`fold::Located`]), and the windows
-//!   and lent slices of `comm`; and in the two places of [`boot`] where a launcher's processes and descriptors are taken over.
-//! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`.
+//!   and lent slices of `comm`; and in the two places of [`boot`] where a launcher's processes and descriptors are
+//!   taken over.
+//! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`; nothing but one
+//!   file of [`locality`] names hwloc.
 
 pub mod algorithm;
 pub mod boot;
@@ -58,6 +61,7 @@ pub mod engine;
 pub mod error;
 pub mod fold;
 pub mod lifeline;
+pub mod locality;
 pub mod plan;
 pub mod rank;
 pub mod schedule;

@@ -298,11 +298,13 @@ impl Problem {
     /// Whether ranks keep in step by putting a round's block after the arrival of the round before, so that no
     /// words about turns are needed: in an all-to-all of parts of one size, unless many ranks share a core and
     /// parts are large. There one that is late would hold up more and more others, as whoever goes ahead of it
-    /// takes half of its target's link. Blocks that are on the link for less than a hop takes wait for nothing.
+    /// takes half of its target's link. Blocks that are on the link for less than half of what a hop takes wait
+    /// for nothing.
     pub fn is_in_step(&self, entry: &Entry, costs: &Costs) -> bool {
         let one_put = self.longest(entry, costs).is_some_and(|longest| self.largest <= longest as u64);
         let direct = self.collective == Collective::Alltoall && !entry.scattered;
-        direct && self.outlasts_a_hop(costs) && (one_put || costs.crowd <= 2.0 * MANY)
+        let longer = 2.0 * self.mean() as f64 * costs.byte > costs.latency * costs.crowd;
+        direct && longer && (one_put || costs.crowd <= 2.0 * MANY)
     }
 
     /// Whether one rank has most of it: then it is that rank's broadcast, or reduction.

@@ -5,8 +5,6 @@
 //! the caller wants to tell. It knows no engine and no
 //! collective: [`join`](super::join) adds those, and a benchmark of bare puts does without.
 
-use std::collections::BTreeSet;
-
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +12,9 @@ use super::carrier::Carrier;
 use super::settings::Settings;
 use crate::boot::{self, Exchange};
 use crate::error::{Error, Result};
+use crate::locality::layout::Layout;
+use crate::locality::machine::Seat;
+use crate::locality::node::Host;
 use crate::rank::{Place, Rank};
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
@@ -24,6 +25,7 @@ const MAGIC: &[u8] = b"circulant";
 pub struct Meeting {
     exchange: Box<dyn Exchange>,
     everybody: Vec<Whereabouts>,
+    layout: Layout,
 }
 
 /// The first card: who is where.
@@ -32,9 +34,8 @@ struct Whereabouts {
     version: String,
     machine: String,
     network: String,
-    /// Where process numbers mean the same.
-    processes: String,
     node: String,
+    seat: Seat,
     job: u64,
     provider: Option<String>,
 }
@@ -56,7 +57,8 @@ impl Meeting {
         let mut exchange = boot::detect()?;
         let everybody = swap(&mut *exchange, &Whereabouts::own(settings))?;
         agree_on_provider(&everybody)?;
-        Ok(Meeting { exchange, everybody })
+        let layout = Layout::new(everybody.iter().map(|other| (other.node.as_str(), other.seat)));
+        Ok(Meeting { exchange, everybody, layout })
     }
 
     /// Who and how many we are.
@@ -71,7 +73,12 @@ impl Meeting {
 
     /// How many distinct nodes there are.
     pub fn nodes(&self) -> u32 {
-        self.everybody.iter().map(|other| &other.node).collect::<BTreeSet<_>>().len() as u32
+        self.layout.nodes()
+    }
+
+    /// Which rank is on which node, and where in it.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// Whether all ranks reach each other by this machine's loopback.
@@ -82,19 +89,17 @@ impl Meeting {
             .all(|other| (&other.machine, &other.network) == (&first.machine, &first.network))
     }
 
-    /// Whether all ranks are on one node, and find each other in /proc by their process numbers.
-    pub fn shares_memory(&self) -> bool {
-        let first = &self.everybody[0];
-        let alike = |other: &Whereabouts| {
-            (&other.machine, &other.processes, &other.node) == (&first.machine, &first.processes, &first.node)
-        };
-        !first.machine.is_empty() && !first.processes.is_empty() && self.everybody.iter().all(alike)
+    /// Whether all ranks are on one node: they could share memory.
+    pub fn is_one_node(&self) -> bool {
+        self.nodes() == 1
     }
 
-    /// The ranks on this rank's machine, over its cores.
+    /// The ranks that may run where this rank may, over its cores.
     pub fn ranks_per_core(&self) -> f64 {
-        let here = &self.everybody[self.place().rank as usize].machine;
-        let crowd = self.everybody.iter().filter(|other| other.machine == *here).count();
+        let own = &self.everybody[self.place().rank as usize];
+        let of_own =
+            |other: &&Whereabouts| (&other.machine, other.seat.cpus) == (&own.machine, own.seat.cpus);
+        let crowd = self.everybody.iter().filter(of_own).count();
         crowd as f64 / std::thread::available_parallelism().map_or(1, usize::from) as f64
     }
 
@@ -131,18 +136,13 @@ impl Meeting {
 
 impl Whereabouts {
     fn own(settings: &Settings) -> Whereabouts {
-        let machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let space = |name| std::fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
-        let network = space("net").display().to_string();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let pretended = std::env::var("CIRCULANT_NODE").ok();
-        let node = pretended.unwrap_or_else(|| format!("{host} {machine} {network} {:?}", space("ipc")));
+        let Host { machine, network, node } = Host::own();
         Whereabouts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine,
             network,
-            processes: space("pid").display().to_string(),
             node,
+            seat: Seat::own(),
             job: fastrand::u64(..),
             provider: settings.provider.clone(),
         }
@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(decode::<u8>(3, &card), Ok(0));
         card[MAGIC.len()] += 1;
         let error = decode::<u8>(3, &card).unwrap_err().to_string();
-        assert!(error.contains("rank 3 speaks version 3 of the wire format, this rank 2"), "{error}");
+        let words = format!("rank 3 speaks version {} of the wire format, this rank {WIRE}", WIRE + 1);
+        assert!(error.contains(&words), "{error}");
     }
 
     #[test]

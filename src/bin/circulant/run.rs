@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::Outcome;
 use circulant::boot::launcher::Job;
+use circulant::locality::binding::Bind;
 
 /// Start N ranks of a command on this machine, and end them together.
 ///
@@ -19,6 +20,7 @@ use circulant::boot::launcher::Job;
   circulant run -n 4 -- circulant bench broadcast      four ranks that find each other
   circulant run -n 3 --label -- sh -c 'echo $PMI_RANK' [0] 0, [1] 1, [2] 2, in any order
   circulant run -n 8 --nodes 2 -- ./program            ranks 0-3 and 4-7 take themselves for two nodes
+  circulant run -n 8 --bind core -- ./program          each rank on a core of its own
 
 The ranks' variables: PMI_FD, PMI_RANK, PMI_SIZE, and with --nodes CIRCULANT_NODE. Rank 0 reads the
 launcher's input, the others none.")]
@@ -30,6 +32,16 @@ pub struct Arguments {
     /// Let the ranks take themselves for K nodes, in contiguous runs of nearly equal length
     #[arg(long, value_name = "K")]
     nodes: Option<u32>,
+
+    /// Bind each rank, and say how in a line
+    ///
+    /// Ranks in their order are spread evenly over the cores that this process may use (by taskset, a
+    /// batch system, a container), so that neighbours in rank are neighbours on the machine. More ranks
+    /// than cores are not bound to cores, and none are where hwloc does not know the machine; a line then says
+    /// why. The default is none: two jobs that know nothing of each
+    /// other would bind to the same cores, and a rank's threads would share one.
+    #[arg(long, value_name = "TO", default_value = "none")]
+    bind: To,
 
     /// Begin each line of output with its rank: [3] text
     #[arg(long, overrides_with = "no_label")]
@@ -51,11 +63,36 @@ impl Arguments {
         let job = Job {
             ranks: self.ranks,
             nodes: self.nodes,
+            bind: self.bind.bind(),
             command: words.next().unwrap_or_default(),
             args: words.collect(),
             env: vec![],
             label: self.label && !self.no_label,
         };
         Ok(job.run().map(ExitCode::from)?)
+    }
+}
+
+/// What a rank is bound to.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum To {
+    /// The system moves ranks as it likes
+    None,
+    /// A core of its own
+    Core,
+    /// The cores that share a last-level cache
+    Cache,
+    /// The cores of a NUMA domain
+    Numa,
+}
+
+impl To {
+    fn bind(self) -> Option<Bind> {
+        match self {
+            To::None => None,
+            To::Core => Some(Bind::Core),
+            To::Cache => Some(Bind::Cache),
+            To::Numa => Some(Bind::Numa),
+        }
     }
 }

@@ -30,6 +30,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::locality::binding::Bind;
 
 /// How long the other ranks have to notice that one has failed, and to say so themselves.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -45,6 +46,9 @@ pub struct Job {
     /// On how many nodes they pretend to be, in contiguous runs of nearly equal length (`CIRCULANT_NODE`
     /// tells a rank); none: they are where they are.
     pub nodes: Option<u32>,
+    /// What each rank is bound to, before its program starts; none: nothing. How is said on stderr, and if it cannot or had
+    /// better not be, why.
+    pub bind: Option<Bind>,
     /// The program that every rank runs, looked up in `PATH`.
     pub command: OsString,
     /// Its arguments.
@@ -104,7 +108,7 @@ mod tests {
 
     fn error(ranks: u32, nodes: Option<u32>) -> String {
         let (command, args, env) = ("true".into(), vec![], vec![]);
-        Job { ranks, nodes, command, args, env, label: false }.run().unwrap_err().to_string()
+        Job { ranks, nodes, bind: None, command, args, env, label: false }.run().unwrap_err().to_string()
     }
 
     #[test]

@@ -17,11 +17,13 @@ use rustix::process::{
     set_parent_process_death_signal, waitid,
 };
 use rustix::termios::tcgetpgrp;
+use rustix::thread::sched_setaffinity;
 use signal_hook::low_level::signal_name;
 
 use super::Job;
 use super::output::{Output, Stream};
 use crate::boot::pmi1::server::node_of;
+use crate::locality::cpus::Cpus;
 use crate::rank::Rank;
 
 /// What an outer launcher may have set, and would make a rank look elsewhere for its job.
@@ -81,11 +83,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(job: &Job, rank: Rank) -> io::Result<Self> {
+    /// Starts it, on these CPUs only if there are any.
+    pub(super) fn start(job: &Job, rank: Rank, cpus: Option<&Cpus>) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = command(job, rank, theirs.as_raw_fd());
-        inherit(&mut command, theirs.into());
+        inherit(&mut command, theirs.into(), cpus);
         let mut child = command.spawn()?;
         if let Some(pipe) = child.stdin.take() {
             feed(pipe);
@@ -188,9 +191,10 @@ fn outputs(child: &mut Child, rank: Rank) -> io::Result<Vec<Output>> {
     out.into_iter().chain(err).collect()
 }
 
-/// Makes the process inherit its PMI socket and die with the launcher, in a group of its own.
-fn inherit(command: &mut Command, socket: OwnedFd) {
+/// Makes the process inherit its PMI socket and die with the launcher, in a group of its own and on its CPUs.
+fn inherit(command: &mut Command, socket: OwnedFd, cpus: Option<&Cpus>) {
     let launcher = getpid();
+    let cpus = cpus.and_then(Cpus::for_the_system);
     let before_exec = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // The launcher may have died before the line above, and then nobody would end this process.
@@ -198,11 +202,15 @@ fn inherit(command: &mut Command, socket: OwnedFd) {
             return Err(Errno::SRCH.into());
         }
         fcntl_setfd(&socket, FdFlags::empty())?;
+        if let Some(cpus) = &cpus {
+            sched_setaffinity(None, cpus)?;
+        }
         Ok(())
     };
     command.process_group(0);
-    // SAFETY: - between fork and exec only async-signal-safe calls are made: the closure makes three system
-    //           calls (prctl, getppid, fcntl) and neither allocates nor locks; its errors are bare numbers
+    // SAFETY: - between fork and exec only async-signal-safe calls are made: the closure makes four system
+    //           calls (prctl, getppid, fcntl, sched_setaffinity) and neither allocates nor locks; its errors
+    //           are bare numbers
     //         - no memory is shared with the parent: std forks for a command that has such a closure
     //         - the socket is open: the closure owns it
     unsafe { command.pre_exec(before_exec) };

@@ -17,6 +17,7 @@ use super::{GRACE, Job, LAST_WORDS, orphans, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
 use crate::boot::socket::timespec;
 use crate::error::Result;
+use crate::locality::binding::Binding;
 
 /// Where the job stands between running and over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +51,10 @@ impl Supervisor {
             timetable: Timetable::Running,
             failure: None,
         };
+        let binding = binding(job);
         for rank in 0..job.ranks {
-            match Process::start(job, rank) {
+            let cpus = binding.as_ref().map(|binding| binding.cpus(rank));
+            match Process::start(job, rank, cpus) {
                 Ok(process) => supervisor.processes.push(process),
                 Err(error) if supervisor.is_unstartable(job, &error) => break,
                 Err(error) => return Err(refused(format!("rank {rank} cannot be started"), error)),
@@ -241,6 +244,20 @@ impl Supervisor {
 
     fn signal_all(&self, signal: Signal) {
         self.processes.iter().for_each(|process| process.signal(signal));
+    }
+}
+
+/// Where the ranks are to run, if they are to be bound and can be; says how they are, or why they are not.
+fn binding(job: &Job) -> Option<Binding> {
+    match Binding::of_job(job.bind?, job.ranks) {
+        Ok(binding) => {
+            say(&binding);
+            Some(binding)
+        }
+        Err(why) => {
+            say(format_args!("ranks not bound: {why}"));
+            None
+        }
     }
 }
 

@@ -206,7 +206,9 @@ impl Puts {
             return self.go_ahead(order, target, course, io);
         }
         let leg = course.leg(order.round, Side::Put);
-        let report = if order.unpaced { Report::Landed } else { Report::Sent };
+        // What is staged goes at the pace of its target's credits.
+        let paced = !order.unpaced || leg.staged.left() > 0;
+        let report = if paced { Report::Sent } else { Report::Landed };
         self.legs.push(Outgoing {
             round: order.round,
             target,

@@ -140,7 +140,7 @@ impl World {
         let Some(ranks) = self.ranks else { return Ok(None) };
         let command = std::env::current_exe().map_or("circulant".into(), Into::into);
         let args = without_ranks(std::env::args().skip(1)).into_iter().map(Into::into).collect();
-        let job = Job { ranks, nodes: self.nodes, command, args, env: vec![], label: false };
+        let job = Job { ranks, nodes: self.nodes, bind: None, command, args, env: vec![], label: false };
         job.run().map(ExitCode::from).map(Some)
     }
 

@@ -1,5 +1,7 @@
 //! `circulant info`: what there is on this machine, what would be chosen, and why.
 
+mod machine;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -17,7 +19,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::Outcome;
 use crate::output::print;
 
-/// Show which transports, libfabric and providers there are, what is chosen and why, and what it takes.
+/// Show this machine, which transports, libfabric and providers there are, what is chosen and why, and what it takes.
 ///
 /// Nothing is opened and no other rank is asked. Without libfabric it says how to get it.
 #[derive(clap::Args)]
@@ -43,7 +45,7 @@ const VARIABLES: [(&str, &str); 15] = [
     ("CIRCULANT_RENDEZVOUS", "host:port of rank 0, without a launcher"),
     ("CIRCULANT_RANK", "this rank, with CIRCULANT_RENDEZVOUS"),
     ("CIRCULANT_SIZE", "the number of ranks, with CIRCULANT_RENDEZVOUS"),
-    ("CIRCULANT_NODE", "the node that this rank takes itself for"),
+    ("CIRCULANT_NODE", "divides a host: the pretended node of this rank"),
     ("FI_PROVIDER", "libfabric's own: the only providers there are to be"),
     ("FI_UNIVERSE_SIZE", "libfabric's own: peers that rxm makes room for"),
     ("FI_LOG_LEVEL", "libfabric's own: warn, and it tells why a call failed"),
@@ -64,6 +66,7 @@ impl Arguments {
             line(out, "libfabric", &library())?;
             line(out, "machine", &machine())?;
             line(out, "boot", &launcher())?;
+            machine::draw(out)?;
             writeln!(out, "\ntransports, best first; -> is chosen for ranks on this machine")?;
             let shared = shm.map_or(Ok(false), |shm| shared_memory(out, shm))?;
             if fabric::version().is_ok() && provider.as_deref() != Some(SHM) {
