@@ -116,8 +116,8 @@ fn fabric(meeting: &Meeting, settings: &Settings) -> Result<Carrier> {
 /// What all ranks agree on, whether or not it is an error, as each of them knows what all have found.
 fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
     let place = meeting.place();
-    if !meeting.shares_memory() {
-        let what = format!("{SHM} (not all ranks are on one node, in one process-number namespace)");
+    if !meeting.is_one_node() {
+        let what = format!("{SHM} (the ranks are on {} nodes)", meeting.nodes());
         return Err(Error::NoTransport(what));
     }
     let opened = Shm::open(place).and_then(|shm| Ok((shm.card()?, shm)));

@@ -34,7 +34,6 @@ struct Whereabouts {
     version: String,
     machine: String,
     network: String,
-    processes: String,
     node: String,
     seat: Seat,
     job: u64,
@@ -90,11 +89,9 @@ impl Meeting {
             .all(|other| (&other.machine, &other.network) == (&first.machine, &first.network))
     }
 
-    /// Whether all ranks are on one node, and find each other in /proc by their process numbers.
-    pub fn shares_memory(&self) -> bool {
-        let first = &self.everybody[0];
-        let is_known = !first.machine.is_empty() && !first.processes.is_empty();
-        is_known && self.everybody.iter().all(|other| other.node == first.node)
+    /// Whether all ranks are on one node: they could share memory.
+    pub fn is_one_node(&self) -> bool {
+        self.nodes() == 1
     }
 
     /// The ranks that may run where this rank may, over its cores.
@@ -139,12 +136,11 @@ impl Meeting {
 
 impl Whereabouts {
     fn own(settings: &Settings) -> Whereabouts {
-        let Host { machine, network, processes, node } = Host::own();
+        let Host { machine, network, node } = Host::own();
         Whereabouts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine,
             network,
-            processes,
             node,
             seat: Seat::own(),
             job: fastrand::u64(..),

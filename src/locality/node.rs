@@ -14,8 +14,6 @@ pub struct Host {
     pub machine: String,
     /// The network namespace: whose loopback it is.
     pub network: String,
-    /// The process namespace: where process numbers mean the same.
-    pub processes: String,
     /// The node: the same for all processes that can share memory, and are not to pretend otherwise.
     pub node: String,
 }
@@ -32,7 +30,7 @@ impl Host {
         let [network, processes, shared] = ["net", "pid", "ipc"].map(namespace);
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let node = [&name, &machine, &network, &processes, &shared, &pretended].map(String::as_str).join(" ");
-        Host { machine, network, processes, node }
+        Host { machine, network, node }
     }
 }
 
