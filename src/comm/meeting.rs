@@ -16,6 +16,7 @@ use crate::locality::layout::Layout;
 use crate::locality::machine::Seat;
 use crate::locality::node::Host;
 use crate::rank::{Place, Rank};
+use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
 pub const WIRE: u16 = 2;
@@ -38,6 +39,7 @@ struct Whereabouts {
     seat: Seat,
     job: u64,
     provider: Option<String>,
+    shm_copy: Option<Way>,
 }
 
 /// The second card: how to reach it, and what the caller tells.
@@ -56,7 +58,7 @@ impl Meeting {
     pub fn attend(settings: &Settings) -> Result<Meeting> {
         let mut exchange = boot::detect()?;
         let everybody = swap(&mut *exchange, &Whereabouts::own(settings))?;
-        agree_on_provider(&everybody)?;
+        agree_on_settings(&everybody)?;
         let layout = Layout::new(everybody.iter().map(|other| (other.node.as_str(), other.seat)));
         Ok(Meeting { exchange, everybody, layout })
     }
@@ -145,21 +147,31 @@ impl Whereabouts {
             seat: Seat::own(),
             job: fastrand::u64(..),
             provider: settings.provider.clone(),
+            shm_copy: settings.shm_copy,
         }
     }
 }
 
-fn agree_on_provider(everybody: &[Whereabouts]) -> Result<()> {
-    let say = |word: &Option<String>| word.clone().unwrap_or("none".to_owned());
-    match everybody.iter().position(|other| other.provider != everybody[0].provider) {
+fn agree_on_settings(everybody: &[Whereabouts]) -> Result<()> {
+    let none = || "none".to_owned();
+    let provider = |other: &Whereabouts| other.provider.clone().unwrap_or_else(none);
+    agree_on("provider", "CIRCULANT_PROVIDER", everybody, provider)?;
+    let way = |other: &Whereabouts| other.shm_copy.map_or_else(none, |way| way.word().to_owned());
+    agree_on("way to copy", "CIRCULANT_SHM_COPY", everybody, way)
+}
+
+fn agree_on(
+    what: &str,
+    variable: &str,
+    everybody: &[Whereabouts],
+    said: impl Fn(&Whereabouts) -> String,
+) -> Result<()> {
+    let first = said(&everybody[0]);
+    match everybody.iter().position(|other| said(other) != first) {
         None => Ok(()),
         Some(rank) => Err(Error::boot(
-            format!(
-                "rank 0 asks for provider {}, rank {rank} for {}",
-                say(&everybody[0].provider),
-                say(&everybody[rank].provider)
-            ),
-            "set CIRCULANT_PROVIDER alike on all ranks",
+            format!("rank 0 asks for {what} {first}, rank {rank} for {}", said(&everybody[rank])),
+            format!("set {variable} alike on all ranks"),
         )),
     }
 }

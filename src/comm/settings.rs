@@ -37,15 +37,13 @@ impl Settings {
 }
 
 fn way(value: Option<String>) -> Result<Option<Way>> {
-    match value.as_deref() {
-        None => Ok(None),
-        Some("writev") => Ok(Some(Way::Writev)),
-        Some("ring") => Ok(Some(Way::Ring)),
-        Some(other) => {
-            let what = format!("CIRCULANT_SHM_COPY={other} is no way to copy");
-            Err(Error::boot(what, "take writev or ring, or unset it"))
-        }
-    }
+    let Some(word) = value else { return Ok(None) };
+    Way::ALL.into_iter().find(|way| way.word() == word).map(Some).ok_or_else(|| {
+        Error::boot(
+            format!("CIRCULANT_SHM_COPY={word} is no way to copy"),
+            "take writev or ring, or unset it",
+        )
+    })
 }
 
 fn seconds(name: &str, value: Option<String>, default: Option<f64>) -> Result<Option<Duration>> {

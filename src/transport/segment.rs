@@ -16,7 +16,7 @@ use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, memfd_create,
 };
 use rustix::io::{Errno, retry_on_intr};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Pid, Resource, getpid, getrlimit};
 
 use crate::error::{Error, Result};
 
@@ -25,6 +25,8 @@ pub(super) struct Segment {
     descriptor: OwnedFd,
     len: usize,
     label: Label,
+    /// The process. A child that it forks has the segment, too, and must leave it alone.
+    maker: Pid,
 }
 
 /// A segment among all of its process: what tells it from another one that has its descriptor's number later.
@@ -66,7 +68,7 @@ impl Segment {
             .map_err(|e| refused("fallocate", e, len, "ask for less, or free memory"))?;
         fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(|e| refused("fcntl (F_ADD_SEALS)", e, len, "report this"))?;
-        Ok(Segment { descriptor, len, label: Label { descriptor: number, serial } })
+        Ok(Segment { descriptor, len, label: Label { descriptor: number, serial }, maker: getpid() })
     }
 
     /// What peers find it by.
@@ -79,8 +81,17 @@ impl Segment {
         Mapping::of(&self.descriptor).map_err(|e| refused("mmap", e, self.len, MAPPING_CURE))
     }
 
-    /// Gives its pages back, also those that others still have mapped: they are zero then.
+    /// Whether this process is the one that made it, and not a child of it.
+    pub fn is_own(&self) -> bool {
+        self.maker == getpid()
+    }
+
+    /// Gives its pages back, also those that others still have mapped: they are zero then. In another process
+    /// than the one that made it, nothing.
     pub fn give_back(&self) {
+        if !self.is_own() {
+            return;
+        }
         let all = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // Where it fails the pages go with the last mapping.
         let _ = retry_on_intr(|| fallocate(&self.descriptor, all, 0, self.len as u64));

@@ -35,6 +35,10 @@ use crate::locality::binding::Bind;
 /// How long the other ranks have to notice that one has failed, and to say so themselves.
 pub const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How long a rank that is being killed has to end before another one, which has left with an error because of
+/// it, is taken for the first that failed.
+pub const DYING: Duration = Duration::from_millis(30);
+
 /// How long a rank has between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(2);
 

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
-use super::{GRACE, Job, LAST_WORDS, orphans, refused, say};
+use super::{DYING, GRACE, Job, LAST_WORDS, orphans, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
 use crate::boot::socket::timespec;
 use crate::error::Result;
@@ -176,14 +176,27 @@ impl Supervisor {
 
     fn note_ends(&mut self) {
         self.child_ended.came();
-        for index in 0..self.processes.len() {
-            if self.processes[index].has_just_ended() {
-                // What it sent and wrote last belongs before the sentence on its end.
-                self.serve_one(index);
-                self.judge_end(index);
-            }
+        let mut ended = self.just_ended();
+        // One that is killed may take longer to end than others to notice and to leave with an error.
+        if self.failure.is_none() && ended.iter().any(|&index| self.has_given_up(index)) {
+            std::thread::sleep(DYING);
+            ended.extend(self.just_ended());
+        }
+        ended.sort_by_key(|&index| !matches!(self.processes[index].end, Some(End::Signal(_))));
+        for index in ended {
+            // What it sent and wrote last belongs before the sentence on its end.
+            self.serve_one(index);
+            self.judge_end(index);
         }
         self.judge_barrier();
+    }
+
+    fn just_ended(&mut self) -> Vec<usize> {
+        (0..self.processes.len()).filter(|&index| self.processes[index].has_just_ended()).collect()
+    }
+
+    fn has_given_up(&self, index: usize) -> bool {
+        matches!(self.processes[index].end, Some(End::Exit(code)) if code != 0)
     }
 
     fn judge_end(&mut self, index: usize) {

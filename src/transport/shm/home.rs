@@ -33,6 +33,17 @@ pub struct Pipe {
     pub inode: u64,
 }
 
+/// What has become of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is there.
+    Lives,
+    /// No thread of it runs any more.
+    Ended,
+    /// It is ending, or another process has its number, or this process may not or cannot look.
+    Unclear,
+}
+
 /// Why something of another process cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
@@ -67,9 +78,22 @@ impl Home {
         Ok(life)
     }
 
-    /// Whether it is known to have ended.
-    pub fn is_gone(&self, board: Label) -> bool {
-        matches!(self.find(board), Err(Missing::Gone(_) | Missing::Another))
+    /// What has become of it; `board` is a segment that it has as long as it lives.
+    ///
+    /// A process has ended when its last thread has. Its files are no sign of that: they go with the first
+    /// thread, and nobody but root sees those of a process that is not yet waited for.
+    pub fn state(&self, board: Label) -> State {
+        match pidfd_open(self.pid, PidfdFlags::empty()) {
+            Ok(life) if has_ended(&life) => return State::Ended,
+            Ok(_) => {}
+            Err(Errno::SRCH) => return State::Ended,
+            Err(_) => return State::Unclear,
+        }
+        match self.find(board) {
+            Ok(_) => State::Lives,
+            Err(Missing::Another) => State::Ended,
+            Err(Missing::Gone(_) | Missing::Refused(..)) => State::Unclear,
+        }
     }
 
     /// A descriptor that names a segment, and does nothing to it.
@@ -163,11 +187,12 @@ mod tests {
         let segment = Segment::create(4096).unwrap();
         let label = segment.label();
         assert_eq!(own().map(label).map(|mapping| mapping.len()), Ok(4096));
-        assert!(!own().is_gone(label));
+        assert_eq!(own().state(label), State::Lives);
         let stranger = Home { nonce: !nonce(), ..own() };
         assert_eq!(stranger.map(label).err(), Some(Missing::Another));
+        assert_eq!(stranger.state(label), State::Ended);
         drop(segment);
-        assert!(own().is_gone(label));
+        assert_eq!(own().state(label), State::Unclear, "this process is there, and its segment is not");
     }
 
     #[test]
@@ -175,9 +200,14 @@ mod tests {
         use rustix::process::Pid;
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let life = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
-        child.wait().unwrap();
-        assert!(has_ended(&life));
         let segment = Segment::create(1).unwrap();
+        let home = Home { pid: Pid::from_child(&child), nonce: nonce() };
+        while !has_ended(&life) {
+            std::thread::yield_now();
+        }
+        assert_eq!(home.state(segment.label()), State::Ended, "nobody has waited for it yet");
+        child.wait().unwrap();
+        assert_eq!(home.state(segment.label()), State::Ended);
         assert!(!has_ended(own().life(segment.label()).unwrap()));
     }
 }

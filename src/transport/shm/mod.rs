@@ -31,7 +31,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::fstat;
 use rustix::io::{Errno, read, write};
@@ -46,18 +46,31 @@ use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use board::{Board, CHUNK, CHUNKS, Chunks, Destination, NOTICES};
 use card::Card;
-use home::{Home, Missing, Pipe};
+use home::{Home, Missing, Pipe, State};
 use peer::{Handles, Peer};
 use remote::SEGMENTS;
 use ring::Reader;
 
 /// How bytes get into a peer's private memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
     /// The kernel writes them there.
     Writev,
     /// They go through a ring, and the target copies them.
     Ring,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 2] = [Way::Writev, Way::Ring];
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Way::Writev => "writev",
+            Way::Ring => "ring",
+        }
+    }
 }
 
 impl std::fmt::Display for Way {
@@ -85,6 +98,9 @@ const INJECT: usize = 4096;
 const IN_FLIGHT: usize = 256;
 /// How long to leave a rank alone that is about to leave the gate.
 const MOMENT: Duration = Duration::from_micros(20);
+/// How long a peer may be neither seen nor known to have ended: the last thread of one that is being killed
+/// needs less.
+const UNCLEAR: Duration = Duration::from_secs(2);
 
 /// One rank's end.
 pub struct Shm {
@@ -230,10 +246,11 @@ impl Shm {
         // What was allowed to peers is of no use.
         let _ = set_ptracer(PTracer::None);
         let segment = Segment::create(Chunks::BYTES)?;
-        if let Some(chunks) = Chunks::over(segment.map()?) {
-            self.board.show_chunks(segment.label());
-            self.chunks = Some(Inflow { chunks, reader: Reader::new(1), _segment: segment });
-        }
+        let chunks = Chunks::over(segment.map()?).ok_or_else(|| {
+            Error::transport("mmap", "there is less room for chunks than was made", "report this")
+        })?;
+        self.board.show_chunks(segment.label());
+        self.chunks = Some(Inflow { chunks, reader: Reader::new(1), _segment: segment });
         Ok(())
     }
 
@@ -349,7 +366,13 @@ impl Shm {
         let gate = self.board.gate();
         gate.close();
         for peer in &self.peers {
-            while gate.holds(peer.rank as usize) && !peer.card.home.is_gone(peer.card.board) {
+            let mut seen = Instant::now();
+            while gate.holds(peer.rank as usize) {
+                match peer.card.home.state(peer.card.board) {
+                    State::Lives => seen = Instant::now(),
+                    State::Unclear if seen.elapsed() < UNCLEAR => {}
+                    State::Unclear | State::Ended => break,
+                }
                 std::thread::sleep(MOMENT);
             }
         }
@@ -362,10 +385,7 @@ impl Transport for Shm {
     }
 
     fn name(&self) -> String {
-        match self.way {
-            Way::Writev => "shm (writev)".to_owned(),
-            Way::Ring => "shm (ring)".to_owned(),
-        }
+        format!("shm ({})", self.way.word())
     }
 
     fn limits(&self) -> Limits {
@@ -434,9 +454,12 @@ impl Transport for Shm {
     }
 
     fn shut_down(&mut self) {
-        if !std::mem::replace(&mut self.open, false) {
+        // A child that this process has forked must not shut out the others.
+        if !std::mem::replace(&mut self.open, false) || !self.board_segment.is_own() {
             return;
         }
+        // Nobody need write into this process any more.
+        let _ = set_ptracer(PTracer::None);
         self.close_gate();
         self.peers.clear();
         self.bells.clear();
@@ -488,9 +511,9 @@ unsafe fn gather(put: &Put<'_>, mut to: *mut u8) {
     let from = put.from.memory.address().as_ptr();
     for segment in put.segments {
         // SAFETY: - the segments lie in their region, which is alive, and there is room (the caller's promise)
-        //         - they do not overlap: what is put into is mapped apart from what is put from
+        //         - `copy` allows that they overlap, as a rank's puts to itself may
         unsafe {
-            std::ptr::copy_nonoverlapping(from.add(segment.offset), to, segment.len);
+            std::ptr::copy(from.add(segment.offset), to, segment.len);
             to = to.add(segment.len);
         }
     }

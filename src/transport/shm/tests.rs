@@ -88,6 +88,8 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
     let report = Report::Sent;
     let put = Put { peer: 0, from: &from, segments, to: stale, to_offset: 0, notice: 0, report, token: 0 };
     let error = shm.put(&put).unwrap_err().to_string();
-    assert!(error.contains("the window of rank 0 is no more what it was"), "{error}");
+    // Its number may be another test's by now, or nobody's.
+    let gone = ["the window of rank 0 is no more what it was", "window is gone from /proc"];
+    assert!(gone.iter().any(|words| error.contains(words)), "{error}");
     shm.put(&Put { to: later.remote, ..put }).unwrap();
 }
