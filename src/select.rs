@@ -204,7 +204,10 @@ impl Problem {
         let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
         let handed_on = q * (costs.latency + m / 2.0);
         let message = costs.block * costs.crowd * MESSAGE * many(costs);
-        handed_on < costs.latency + f64::from(self.p - 1) * message + m
+        let others = f64::from(self.p.saturating_sub(1));
+        let direct = costs.latency + others * message + m * others / f64::from(self.p.max(1));
+        // Two and three ranks have as many rounds either way.
+        q < others && handed_on < direct
     }
 
     /// How many blocks a vector, or each part, is cut into, where it is not told.
@@ -464,6 +467,18 @@ mod tests {
         assert!(in_step(Collective::Alltoall, 1 << 20, 1.0) && in_step(Collective::Alltoall, 7000, 18.0));
         assert!(!in_step(Collective::Alltoall, 30_000, 18.0) && !in_step(Collective::Alltoallv, 30_000, 1.0));
         assert!(!in_step(Collective::Alltoall, 100, 1.0), "short blocks wait for nothing");
+    }
+
+    #[test]
+    fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
+        let costs = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 1.0 };
+        let name = |p, largest| {
+            let problem =
+                Problem { collective: Collective::Alltoall, largest, ..whole(largest * u64::from(p), p) };
+            problem.algorithm(&costs).unwrap().name
+        };
+        assert_eq!([1, 2, 3].map(|p| name(p, 8)), ["ring"; 3]);
+        assert_eq!((name(64, 8), name(64, 1 << 20)), ("store-and-forward", "ring"));
     }
 
     #[test]
