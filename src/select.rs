@@ -339,15 +339,15 @@ impl Problem {
     }
 }
 
-/// Of parts around a ring, the most that half of them, one after another, have together. O(p).
-pub fn half(parts: &[u64]) -> u64 {
-    let length = parts.len() / 2;
-    let first: u64 = parts[..length].iter().sum();
+/// Of the lengths of parts around a ring, the most that half of them, one after another, have together. O(p).
+pub fn half(counts: &[usize]) -> u64 {
+    let (p, length) = (counts.len(), counts.len() / 2);
+    let first: u64 = counts[..length].iter().map(|&count| count as u64).sum();
     let next = |sum: &mut u64, i: usize| {
-        *sum = *sum + parts[(i + length) % parts.len()] - parts[i];
+        *sum = *sum + counts[(i + length) % p] as u64 - counts[i] as u64;
         Some(*sum)
     };
-    (0..parts.len()).scan(first, next).max().unwrap_or(0)
+    (0..p).scan(first, next).max().unwrap_or(0)
 }
 
 /// How many times as much a message costs where many ranks share a core.
@@ -398,8 +398,9 @@ mod tests {
         }
     }
 
-    fn parts(p: u32, counts: &[u64]) -> Problem {
-        let (bytes, largest) = (counts.iter().sum(), *counts.iter().max().unwrap());
+    fn parts(p: u32, counts: &[usize]) -> Problem {
+        let bytes = counts.iter().sum::<usize>() as u64;
+        let largest = *counts.iter().max().unwrap() as u64;
         Problem { collective: Collective::Allgatherv, bytes, largest, half: half(counts), ..whole(0, p) }
     }
 
@@ -441,20 +442,25 @@ mod tests {
     fn the_ring_is_for_crowds_and_for_parts_that_differ() {
         let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
         let crowd = Costs { crowd: 18.0, ..alone };
-        let name = |counts: &[u64], costs| parts(36, counts).algorithm(costs).unwrap().name;
+        let name = |counts: &[usize], costs| parts(36, counts).algorithm(costs).unwrap().name;
         let even = [30_000; 36];
         assert_eq!((name(&even, &alone), name(&even, &crowd)), ("circulant", "ring"));
         assert_eq!((name(&[1000; 36], &crowd), name(&[10; 36], &crowd)), ("circulant", "circulant"));
-        let irregular: Vec<u64> = (0..36).map(|rank| rank % 3 * 30_000).collect();
+        let irregular: Vec<usize> = (0..36).map(|rank| rank % 3 * 30_000).collect();
         assert_eq!((name(&irregular, &alone), name(&irregular, &crowd)), ("ring-n", "ring-n"));
         let mut one = [0; 36];
         one[7] = 1 << 20;
         assert_eq!((name(&one, &alone), name(&one, &crowd)), ("circulant-n", "circulant-n"));
-        let neighbours: Vec<u64> = (0..36).map(|rank| if rank < 6 { 180_000 } else { 0 }).collect();
+        let neighbours: Vec<usize> = (0..36).map(|rank| if rank < 6 { 180_000 } else { 0 }).collect();
         assert_eq!(name(&neighbours, &alone), "circulant-n");
         let problem = parts(36, &irregular);
         let (entry, blocks) = (problem.algorithm(&alone).unwrap(), problem.blocks_on_ring());
         assert_eq!((problem.blocks(entry, &alone, FREE), blocks, last_block(entry)), (2, 2, 256));
+    }
+
+    #[test]
+    fn the_heaviest_half_is_found_wherever_it_begins() {
+        assert_eq!((half(&[]), half(&[5]), half(&[1, 9]), half(&[4, 0, 0, 3])), (0, 0, 9, 7));
     }
 
     #[test]

@@ -66,8 +66,8 @@ impl Communicator {
         let bytes = elements as u64 * unit;
         let (bytes, largest, half) = match &call.counts {
             Counts::Each(counts) => {
-                let parts: Vec<_> = counts.iter().map(|&count| count as u64 * unit).collect();
-                (bytes, parts.iter().copied().max().unwrap_or(0), select::half(&parts))
+                let most = counts.iter().max().map_or(0, |&most| most as u64);
+                (bytes, most * unit, select::half(counts) * unit)
             }
             // What the others send is not known here.
             Counts::Pairs(..) => (0, 0, 0),

@@ -24,7 +24,7 @@ use crate::Outcome;
   circulant bench allreduce -n 8                        by the algorithms that the library chooses
   circulant bench allreduce -n 8 --algorithm all        every algorithm beside the others
   circulant bench allgatherv -n 8 --kind all --check    equal and unequal parts, verified
-  circulant bench put -n 2 --baseline                   what a put costs, beside raw TCP
+  circulant bench put -n 2 --provider tcp --baseline    what a put costs, beside raw TCP
   mpiexec -n 16 circulant bench reduce --format csv     under MPICH or Intel MPI's launcher")]
 pub struct Arguments {
     #[command(subcommand)]

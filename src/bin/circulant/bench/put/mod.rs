@@ -30,7 +30,7 @@ use report::{Measured, Report, Row};
 /// are given: what else runs on a machine only adds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  circulant bench put -n 2 --baseline            beside raw TCP, with the ratios
+  circulant bench put -n 2 --provider tcp --baseline   beside raw TCP, with the ratios
   circulant bench put -n 2 --provider shm -m 8   one size, over shared memory
   mpiexec -n 2 circulant bench put --format csv  under MPICH or Intel MPI's launcher")]
 pub struct Arguments {
@@ -145,6 +145,14 @@ fn connect(
     baseline: bool,
 ) -> Result<(Puts, Option<Raw>)> {
     let carrier = Carrier::open(meeting, settings)?;
+    if baseline && matches!(carrier, Carrier::Shm(_)) {
+        let what = "puts through shared memory are not to be measured by raw TCP";
+        return Err(Error::argument(
+            "--baseline",
+            what,
+            "name a provider that goes over TCP: --provider tcp",
+        ));
+    }
     let door = if baseline { Some(raw::Door::open(meeting.place(), carrier.ip())?) } else { None };
     let address = door.as_ref().and_then(raw::Door::address);
     let (puts, address) = Puts::connect(meeting, carrier, bytes, address)?;
