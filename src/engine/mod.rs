@@ -356,7 +356,7 @@ impl Engine {
         self.vigil.farewell();
         let until = Instant::now() + LAST_CALL;
         while self.check().and_then(|()| self.vigil.check()).is_ok()
-            && !self.io.slots.neighbours().all(|rank| self.vigil.has_left(rank))
+            && !self.vigil.all_left()
             && Instant::now() < until
         {
             self.events.clear();

@@ -169,11 +169,6 @@ impl Slots {
         self.channels[channel].rank
     }
 
-    /// All ranks with wide channels.
-    pub fn neighbours(&self) -> impl Iterator<Item = Rank> {
-        self.wide.keys().copied()
-    }
-
     /// Bytes of registered memory that all this takes.
     pub fn bytes(&self) -> usize {
         self.banks.iter().map(|bank| bank.inbox.memory.len() + bank.outbox.memory.len()).sum()

@@ -152,9 +152,9 @@ impl Vigil {
         self.lifeline.iter().for_each(Lifeline::farewell);
     }
 
-    /// Whether another rank has said goodbye.
-    pub fn has_left(&self, rank: Rank) -> bool {
-        self.lifeline.as_ref().is_none_or(|lifeline| lifeline.left(rank))
+    /// Whether all neighbours have said goodbye.
+    pub fn all_left(&self) -> bool {
+        self.lifeline.as_ref().is_none_or(Lifeline::all_left)
     }
 
     /// Leaves in good order.

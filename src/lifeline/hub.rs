@@ -76,8 +76,13 @@ impl Hub {
         self.gate.iter().flat_map(|gate| gate.missing().iter().copied())
     }
 
+    /// Whether every neighbour said goodbye; one that is still to connect has not.
+    pub fn all_left(&self) -> bool {
+        self.gate.is_none() && self.links.values().all(|link| self.has_left(link.rank))
+    }
+
     /// Whether this neighbour said goodbye.
-    pub fn has_left(&self, rank: Rank) -> bool {
+    fn has_left(&self, rank: Rank) -> bool {
         self.left.contains(&rank)
     }
 

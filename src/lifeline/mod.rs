@@ -79,10 +79,10 @@ impl Lifeline {
         self.board.news()
     }
 
-    /// Whether a neighbour has left in good order. Puts that it issued before may still be on their
+    /// Whether all neighbours have said goodbye. Puts that they issued before may still be on their
     /// way. Of ranks that are no neighbours an [`ask`](Self::ask) tells it.
-    pub fn left(&self, rank: Rank) -> bool {
-        self.shared.lock().has_left(rank)
+    pub fn all_left(&self) -> bool {
+        self.shared.lock().all_left()
     }
 
     /// Tells all ranks that no call of this job can succeed any more. The word is with the kernel when
@@ -105,7 +105,7 @@ impl Lifeline {
     }
 
     /// Says goodbye to the neighbours and stays: after it the end of this process is no loss to them, and
-    /// [`left`](Self::left) tells which of them have said it too.
+    /// [`all_left`](Self::all_left) tells whether they have said it too.
     pub fn farewell(&self) {
         self.shared.act(Hub::farewell);
     }

@@ -135,12 +135,16 @@ fn a_goodbye_is_no_loss() {
 }
 
 #[test]
-fn neighbours_know_who_has_left() {
-    let mut ranks = job(3).ranks;
-    ranks.remove(1).leave();
-    for rank in &ranks {
-        assert!(rank.left(1));
-        assert!(!rank.left(2 - rank.me));
+fn neighbours_know_when_all_have_left() {
+    // Of 8 ranks, rank 0 has the neighbours 1, 2, 4, 6 and 7: the other two are not waited for.
+    let mut ranks = job(8).ranks;
+    for leaving in [7, 6, 4, 2, 1] {
+        assert!(!ranks[0].all_left(), "{leaving} has not left yet");
+        let rank = ranks.iter().position(|rank| rank.me == leaving).unwrap();
+        ranks.remove(rank).leave();
+    }
+    while !ranks[0].all_left() {
+        std::thread::yield_now();
     }
     ranks.into_iter().for_each(Lifeline::leave);
 }
