@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::channels::neighbours;
 use super::{Call, Communicator};
+use crate::algorithm::groups::Groups;
 use crate::engine::slots::Card;
 use crate::error::Result;
 use crate::rank::{Place, Rank};
@@ -59,6 +60,7 @@ impl Communicator {
             number,
             group: Some(group),
             graph: Arc::new(Graph::new(place.size)),
+            groups: Arc::new(Groups::alone(place.size)),
             all_wide: self.all_wide,
             costs: self.costs,
             max_put: self.max_put,

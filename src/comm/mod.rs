@@ -26,6 +26,7 @@ mod world;
 use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
+use crate::algorithm::groups::Groups;
 use crate::algorithm::probe::PingPong;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
@@ -59,6 +60,8 @@ pub struct Communicator {
     /// The rank in the world of each rank; `None` where they are the same.
     group: Option<Arc<[Rank]>>,
     graph: Arc<Graph>,
+    /// Which of its ranks share a node.
+    groups: Arc<Groups>,
     /// Whether all pairs of ranks of the world have wide channels.
     all_wide: bool,
     costs: Costs,
@@ -144,6 +147,7 @@ impl Communicator {
             number: WORLD,
             group: None,
             graph: Arc::new(Graph::new(place.size)),
+            groups: Arc::new(Groups::alone(place.size)),
             all_wide: channels::all_wide(place.size),
             costs: Costs::default(),
             max_put,
