@@ -57,8 +57,9 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
         About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.ranks_per_core() > 1.0 };
     let crowd = meeting.ranks_per_core();
     let task = |engine: &Engine| barrier_task(engine.place(), WORLD, None, Collective::Finalize);
+    let layout = Some(meeting.layout().clone());
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
-    let mut comm = Communicator::new(World::new(engine, Some(farewell)), place);
+    let mut comm = Communicator::new(World::new(engine, layout, Some(farewell)), place);
     comm.costs = measure(&comm, crowd)?;
     comm.about = about;
     Ok(comm)

@@ -34,6 +34,7 @@ use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
+use crate::locality::layout::Layout;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
@@ -132,7 +133,7 @@ impl Communicator {
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
         let engines = transports.into_iter().zip(slots).map(engine);
         let communicator =
-            |(rank, engine)| Communicator::new(World::new(engine, None), Place { rank, size: p });
+            |(rank, engine)| Communicator::new(World::new(engine, None, None), Place { rank, size: p });
         Ok((0..p).zip(engines).map(communicator).collect())
     }
 
@@ -169,6 +170,12 @@ impl Communicator {
     /// What boot found out.
     pub fn about(&self) -> &About {
         &self.about
+    }
+
+    /// Which rank *of the world* is on which node; `None` for ranks that are threads of one process, each of
+    /// which is to be taken for a node of its own.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.world.layout()
     }
 
     /// What a put was measured to cost, which is what the number of blocks follows from.
