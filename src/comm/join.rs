@@ -25,7 +25,7 @@ use crate::lifeline::status::Status;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
 use crate::select::{self, Costs};
-use crate::transport::RemoteKey;
+use crate::transport::RemoteKeys;
 use crate::transport::loopback::Loopback;
 
 /// What is known of the world after boot, for people to read.
@@ -42,7 +42,7 @@ pub struct About {
 /// What a rank tells the others beside its address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Word {
-    inboxes: [(u64, u64); 2],
+    inboxes: [RemoteKeys; 2],
     lifeline: Vec<u8>,
 }
 
@@ -51,8 +51,7 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     let mut meeting = Meeting::attend(settings)?;
     let place = meeting.place();
     let limits = Limits { tell: settings.stall, end: settings.timeout };
-    let engine =
-        if place.size == 1 { alone(place, limits)? } else { among_others(&mut meeting, settings, limits)? };
+    let engine = if place.size == 1 { alone(limits)? } else { among_others(&mut meeting, settings, limits)? };
     let about =
         About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.ranks_per_core() > 1.0 };
     let crowd = meeting.ranks_per_core();
@@ -65,24 +64,22 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     Ok(comm)
 }
 
-fn alone(place: Place, limits: Limits) -> Result<Engine> {
+fn alone(limits: Limits) -> Result<Engine> {
     let mut transport = Loopback::world(1, 0)?.remove(0);
-    let slots = Banks::new(&mut transport, place)?.connect(place, &[])?;
+    let slots = Banks::new(&mut transport)?.connect(&transport, &[])?;
     Ok(Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0))
 }
 
 fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> Result<Engine> {
     let place = meeting.place();
     let mut carrier = Carrier::open(meeting, settings)?;
-    let banks = Banks::new(carrier.transport(), place)?;
+    let banks = Banks::new(carrier.transport())?;
     let listening = Listening::bind(if meeting.is_local() { Scope::Loopback } else { Scope::Network })?;
-    let inboxes = banks.inboxes().map(|inbox| (inbox.base, inbox.key));
-    let own = Word { inboxes, lifeline: listening.card() };
+    let own = Word { inboxes: banks.inboxes(), lifeline: listening.card() };
     let words = meeting.connect(&mut carrier, own)?;
 
-    let key = |(base, key)| RemoteKey { base, key };
-    let inboxes: Vec<_> = words.iter().map(|other| other.inboxes.map(key)).collect();
-    let slots = banks.connect(place, &inboxes)?;
+    let inboxes: Vec<_> = words.iter().map(|other| other.inboxes).collect();
+    let slots = banks.connect(carrier.transport(), &inboxes)?;
     let cards: Vec<_> = words.into_iter().map(|other| other.lifeline).collect();
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;

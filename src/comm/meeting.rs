@@ -19,7 +19,7 @@ use crate::rank::{Place, Rank};
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 2;
+pub const WIRE: u16 = 3;
 const MAGIC: &[u8] = b"circulant";
 
 /// The ranks of a job, after the first allgather.
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn garbage_for_a_card_is_an_error() {
-        for card in [&b""[..], b"circulant", b"circulant\x02", b"circulant\x02\x00{"] {
+        for card in [&b""[..], b"circulant", b"circulant\x03", b"circulant\x03\x00{"] {
             assert!(decode::<u8>(0, card).is_err());
         }
     }

@@ -121,12 +121,11 @@ impl Communicator {
     /// The same over any transports that are connected with one another, in rank order.
     pub fn of_transports(mut transports: Vec<Box<dyn Transport>>) -> Result<Vec<Communicator>> {
         let p = transports.len() as u32;
-        let of = |rank| Place { rank, size: p };
-        let banks =
-            (0..p).zip(&mut transports).map(|(rank, transport)| Banks::new(&mut **transport, of(rank)));
+        let banks = transports.iter_mut().map(|transport| Banks::new(&mut **transport));
         let banks = banks.collect::<Result<Vec<_>>>()?;
         let inboxes: Vec<_> = banks.iter().map(Banks::inboxes).collect();
-        let slots = (0..p).zip(banks).map(|(rank, banks)| banks.connect(of(rank), &inboxes));
+        let slots =
+            transports.iter().zip(banks).map(|(transport, banks)| banks.connect(&**transport, &inboxes));
         let slots = slots.collect::<Result<Vec<_>>>()?;
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
