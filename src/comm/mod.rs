@@ -323,15 +323,15 @@ impl Communicator {
         Ok(())
     }
 
-    /// A ping-pong of `bytes` bytes between ranks 0 and 1.
-    fn probe(&self, window: &Window<u8>, bytes: usize) -> Result<()> {
+    /// A ping-pong of `bytes` bytes between rank 0 and another one.
+    fn probe(&self, window: &Window<u8>, peer: Rank, bytes: usize) -> Result<()> {
         let Some(region) = window.region() else { return Ok(()) };
         let signature = Signature { bytes: bytes as u64, blocks: 1, ..Signature::bare(Collective::Probe) };
         self.world.engine().run(Task {
             communicator: self.number,
             signature,
             group: None,
-            plan: Box::new(PingPong(self.place)),
+            plan: Box::new(PingPong { place: self.place, peer }),
             layout: Box::new(Partition::even(bytes as u64, 1)),
             pace: Pace { in_flight: 1, lookahead: 1, turns: None },
             piece: 0,
