@@ -294,7 +294,7 @@ impl Transport for Fabric {
 }
 
 impl Sleeper for Fabric {
-    fn lie_down(&mut self, timeout: Duration) -> Result<Bed<'_>> {
+    fn lie_down(&mut self, alone: bool, timeout: Duration) -> Result<Bed<'_>> {
         let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
             return self.opened("sleep").map(|_| Bed::Nowhere);
         };
@@ -302,7 +302,11 @@ impl Sleeper for Fabric {
             return Ok(waiter.nap());
         };
         if waiter.woke_in_vain() && !timeout.is_zero() {
+            if !alone && waiter.is_fresh() {
+                return Ok(waiter.nap());
+            }
             endpoint.settle();
+            waiter.refresh();
         }
         let may_sleep = endpoint.may_sleep();
         Ok(if may_sleep { Bed::Until(endpoint.borrow(descriptor)) } else { Bed::Nowhere })

@@ -14,6 +14,8 @@ use crate::transport::wait::Bed;
 const YIELDS: u32 = 16;
 const FIRST_NAP: Duration = Duration::from_micros(20);
 const LONGEST_NAP: Duration = Duration::from_micros(500);
+/// Naps beside another transport, of 2 ms together, before a stale descriptor is made true.
+const NAPS: u32 = 8;
 
 /// How to wait for one completion queue.
 pub(super) struct Waiter {
@@ -47,6 +49,12 @@ impl Waiter {
     /// from the first event on, and a wait on it would spin, until `fi_cq_sread` has been called.
     pub fn woke_in_vain(&self) -> bool {
         self.idle > 0
+    }
+
+    /// Whether a few naps are better than to make the descriptor true again, which takes a millisecond: beside
+    /// another transport, whose events would have to wait so long.
+    pub fn is_fresh(&self) -> bool {
+        self.idle < YIELDS + NAPS
     }
 
     /// One yield or one nap, the longer the more often there was nothing.
@@ -85,5 +93,18 @@ mod tests {
         assert!(waiter.woke_in_vain());
         waiter.refresh();
         assert!(!waiter.woke_in_vain());
+    }
+
+    #[test]
+    fn a_stale_descriptor_is_slept_beside_for_2_ms() {
+        let mut waiter = Waiter::descriptor(0);
+        waiter.rung();
+        let mut slept = Duration::ZERO;
+        while waiter.is_fresh() {
+            if let Bed::Nap(nap) = waiter.nap() {
+                slept += nap;
+            }
+        }
+        assert!((Duration::from_micros(1900)..Duration::from_micros(2500)).contains(&slept), "{slept:?}");
     }
 }
