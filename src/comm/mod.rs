@@ -35,6 +35,7 @@ use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
+use crate::locality::layout::Layout;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
@@ -123,19 +124,18 @@ impl Communicator {
     /// The same over any transports that are connected with one another, in rank order.
     pub fn of_transports(mut transports: Vec<Box<dyn Transport>>) -> Result<Vec<Communicator>> {
         let p = transports.len() as u32;
-        let of = |rank| Place { rank, size: p };
-        let banks =
-            (0..p).zip(&mut transports).map(|(rank, transport)| Banks::new(&mut **transport, of(rank)));
+        let banks = transports.iter_mut().map(|transport| Banks::new(&mut **transport));
         let banks = banks.collect::<Result<Vec<_>>>()?;
         let inboxes: Vec<_> = banks.iter().map(Banks::inboxes).collect();
-        let slots = (0..p).zip(banks).map(|(rank, banks)| banks.connect(of(rank), &inboxes));
+        let slots =
+            transports.iter().zip(banks).map(|(transport, banks)| banks.connect(&**transport, &inboxes));
         let slots = slots.collect::<Result<Vec<_>>>()?;
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
         let engines = transports.into_iter().zip(slots).map(engine);
         let communicator =
-            |(rank, engine)| Communicator::new(World::new(engine, None), Place { rank, size: p });
+            |(rank, engine)| Communicator::new(World::new(engine, None, None), Place { rank, size: p });
         Ok((0..p).zip(engines).map(communicator).collect())
     }
 
@@ -173,6 +173,12 @@ impl Communicator {
     /// What boot found out.
     pub fn about(&self) -> &About {
         &self.about
+    }
+
+    /// Which rank *of the world* is on which node; `None` for ranks that are threads of one process, each of
+    /// which is to be taken for a node of its own.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.world.layout()
     }
 
     /// What a put was measured to cost, which is what the number of blocks follows from.
@@ -321,15 +327,15 @@ impl Communicator {
         Ok(())
     }
 
-    /// A ping-pong of `bytes` bytes between ranks 0 and 1.
-    fn probe(&self, window: &Window<u8>, bytes: usize) -> Result<()> {
+    /// A ping-pong of `bytes` bytes between rank 0 and another one.
+    fn probe(&self, window: &Window<u8>, peer: Rank, bytes: usize) -> Result<()> {
         let Some(region) = window.region() else { return Ok(()) };
         let signature = Signature { bytes: bytes as u64, blocks: 1, ..Signature::bare(Collective::Probe) };
         self.world.engine().run(Task {
             communicator: self.number,
             signature,
             group: None,
-            plan: Box::new(PingPong(self.place)),
+            plan: Box::new(PingPong { place: self.place, peer }),
             layout: Box::new(Partition::even(bytes as u64, 1)),
             pace: Pace { in_flight: 1, lookahead: 1, turns: None },
             piece: 0,
