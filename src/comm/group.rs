@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::channels::neighbours;
 use super::{Call, Communicator};
-use crate::algorithm::groups::Groups;
 use crate::engine::slots::Card;
 use crate::error::Result;
 use crate::rank::{Place, Rank};
@@ -60,9 +59,9 @@ impl Communicator {
             world: Arc::clone(&self.world),
             place,
             number,
+            groups: Arc::new(self.world.groups(group.iter().copied())),
             group: Some(group),
             graph: Arc::new(Graph::new(place.size)),
-            groups: Arc::new(Groups::alone(place.size)),
             all_wide: self.all_wide,
             costs: self.costs,
             max_put: self.max_put,

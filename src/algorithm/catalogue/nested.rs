@@ -9,6 +9,7 @@ use super::PLAIN;
 use crate::algorithm::all_broadcast::AllBroadcast;
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::broadcast::Circulant;
+use crate::algorithm::groups::Groups;
 use crate::algorithm::led::{Among, Leaders, Led, Scope, Signals};
 use crate::algorithm::one_block::OneBlock;
 use crate::algorithm::ring::Ring;
@@ -96,8 +97,7 @@ fn ring(shape: &Shape, group: Place, present: Option<Arc<[Rank]>>) -> Outer {
 }
 
 /// Leaders hear of their groups, of each other, and tell their groups.
-fn barrier(shape: &Shape) -> Box<dyn Plan> {
-    let (place, groups) = (shape.place, &shape.groups);
+pub fn barrier(place: Place, groups: &Arc<Groups>) -> Box<dyn Plan> {
     let down = || {
         let signals = Signals(Circulant::new(groups.place_within(place.rank), 0, 1));
         Among::members(place, groups, Scope::Same, groups.rounds_within(), signals)
@@ -106,7 +106,7 @@ fn barrier(shape: &Shape) -> Box<dyn Plan> {
     Box::new(Then(Then(Landed::stored(Reversed(down())), among), down()))
 }
 
-pub const BROADCAST: &[Entry] = &[Entry {
+pub(super) const BROADCAST: &[Entry] = &[Entry {
     rounds: "2 (n - 2 + q_g + q_k)",
     volume: "m (n - 1 + q_g) / n, and as much within the group",
     pipelined: true,
@@ -114,7 +114,7 @@ pub const BROADCAST: &[Entry] = &[Entry {
     ..LED
 }];
 
-pub const REDUCE: &[Entry] = &[Entry {
+pub(super) const REDUCE: &[Entry] = &[Entry {
     rounds: "2 (n - 2 + q_g + q_k)",
     volume: "m",
     pipelined: true,
@@ -122,7 +122,7 @@ pub const REDUCE: &[Entry] = &[Entry {
     ..FOLDED
 }];
 
-pub const ALLREDUCE: &[Entry] = &[
+pub(super) const ALLREDUCE: &[Entry] = &[
     Entry {
         rounds: "4 (q_g + q_k)",
         volume: "2 m (g - 1) / g, and m q_k within the group",
@@ -138,7 +138,7 @@ pub const ALLREDUCE: &[Entry] = &[
     },
 ];
 
-pub const ALLGATHER: &[Entry] = &[
+pub(super) const ALLGATHER: &[Entry] = &[
     Entry {
         rounds: "n - 1 + q_k + 2 (n - 2 + q_g + q_k)",
         volume: "m (g - 1) / g, and m within the group",
@@ -158,7 +158,7 @@ pub const ALLGATHER: &[Entry] = &[
     },
 ];
 
-pub const REDUCE_SCATTER: &[Entry] = &[
+pub(super) const REDUCE_SCATTER: &[Entry] = &[
     Entry {
         rounds: "n - 1 + q_k + 2 (n - 2 + q_g + q_k)",
         volume: "m (g - 1) / g, and m within the group",
@@ -178,5 +178,9 @@ pub const REDUCE_SCATTER: &[Entry] = &[
     },
 ];
 
-pub const BARRIER: &[Entry] =
-    &[Entry { rounds: "q_g + 2 q_k", volume: "0", build: |shape| barrier(shape), ..LED }];
+pub(super) const BARRIER: &[Entry] = &[Entry {
+    rounds: "q_g + 2 q_k",
+    volume: "0",
+    build: |shape| barrier(shape.place, &shape.groups),
+    ..LED
+}];
