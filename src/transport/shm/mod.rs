@@ -16,6 +16,7 @@
 //! | `board` | where these lie in shared memory |
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
+//! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
 mod board;
@@ -23,6 +24,7 @@ mod card;
 mod gate;
 mod home;
 mod peer;
+pub mod plain;
 mod primitive;
 mod remote;
 mod ring;
