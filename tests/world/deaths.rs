@@ -128,7 +128,7 @@ fn during_any_collective() {
 }
 
 /// What is in /dev/shm whose name begins with one of these process numbers.
-fn shared_memory_of(pids: &[String]) -> Vec<String> {
+pub fn shared_memory_of(pids: &[String]) -> Vec<String> {
     let names = std::fs::read_dir("/dev/shm").unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     names.filter(|name| pids.iter().any(|pid| name.split(':').next() == Some(pid))).collect()

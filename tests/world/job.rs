@@ -26,6 +26,8 @@ pub struct Job {
     ranks: u32,
     /// The last ones of these are somebody else.
     started: u32,
+    /// Pretended ones; only under a launcher.
+    nodes: u32,
     /// Of all ranks, or of one.
     variables: Vec<(Option<u32>, String, String)>,
 }
@@ -33,7 +35,7 @@ pub struct Job {
 impl Job {
     /// `ranks` ranks of one script, over the [usual](usual) transport.
     pub fn new(ranks: u32, script: &str) -> Job {
-        Job { ranks, started: ranks, variables: Vec::new() }
+        Job { ranks, started: ranks, nodes: 1, variables: Vec::new() }
             .set("CIRCULANT_PROVIDER", &usual())
             .set(SCRIPT, script)
     }
@@ -60,6 +62,11 @@ impl Job {
         Job { started: rank, ..self }
     }
 
+    /// The ranks take themselves for so many nodes; only under a launcher.
+    pub fn on_nodes(self, nodes: u32) -> Job {
+        Job { nodes, ..self }
+    }
+
     fn variables_of(&self, rank: Option<u32>) -> impl Iterator<Item = (&String, &String)> {
         let its = move |of: &Option<u32>| of.is_none() || *of == rank;
         self.variables.iter().filter(move |(of, ..)| its(of)).map(|(_, name, value)| (name, value))
@@ -68,7 +75,11 @@ impl Job {
     /// Starts the ranks by `circulant run`.
     pub fn launch(&self) -> Launched {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_circulant"));
-        launcher.args(["run", "--label", "-n", &self.ranks.to_string(), "--"]).args(this_program());
+        launcher.args(["run", "--label", "-n", &self.ranks.to_string()]);
+        if self.nodes > 1 {
+            launcher.args(["--nodes", &self.nodes.to_string()]);
+        }
+        launcher.arg("--").args(this_program());
         launcher.envs(self.variables_of(None));
         Launched { ranks: self.ranks, launcher: Process::start(launcher) }
     }
@@ -112,6 +123,11 @@ pub struct Outcome {
 }
 
 impl Launched {
+    /// Waits for a line with these words on a rank's standard output.
+    pub fn wait_for(&self, words: &str) {
+        self.launcher.out.next_with(words);
+    }
+
     /// Waits for the end of the launcher, which is the end of all ranks.
     pub fn end(self) -> Outcome {
         let End { status, out, err } = self.launcher.end();

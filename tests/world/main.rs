@@ -10,6 +10,7 @@ mod deaths;
 mod disagreements;
 mod groups;
 mod job;
+mod kills;
 mod operators;
 mod rank;
 mod refusals;
