@@ -16,6 +16,7 @@ pub mod fabric;
 pub mod faulty;
 pub mod loopback;
 pub mod memory;
+mod room;
 mod segment;
 pub mod shm;
 mod wait;
