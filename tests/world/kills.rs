@@ -72,7 +72,7 @@ enum Moment {
 struct Kill {
     seed: u64,
     ranks: u32,
-    /// What carries puts, and on how many pretended nodes.
+    /// What carries puts, on so many pretended nodes; unnamed, what the library takes.
     provider: &'static str,
     nodes: u32,
     call: &'static str,
@@ -86,8 +86,7 @@ impl Kill {
     fn new(seed: u64) -> Kill {
         let mut chance = Rng::with_seed(seed);
         let ranks = chance.u32(2..=6);
-        let (provider, nodes) =
-            [("shm", 1), ("shm", 1), ("shm", 1), ("tcp", 1), ("tcp", 2)][chance.usize(0..5)];
+        let (provider, nodes) = [("shm", 1), ("shm", 1), ("shm", 1), ("tcp", 1), ("", 2)][chance.usize(0..5)];
         let moment = [Moment::Start, Moment::Calls, Moment::Calls, Moment::End][chance.usize(0..4)];
         let longest = if moment == Moment::Start { 200_000 } else { 20_000 };
         Kill {

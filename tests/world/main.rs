@@ -15,6 +15,7 @@ mod operators;
 mod rank;
 mod refusals;
 mod sample;
+mod shared;
 mod wanted;
 
 #[test]
