@@ -16,8 +16,8 @@ known() { # what word choice...
     [[ " ${*:3} " == *" $2 "* ]] || die "no $1 '$2'; there are: ${*:3}"
 }
 
-# What -c and -k, PEERS and SIZES choose: collectives, kinds and peers, of those that there are. The
-# defaults are in the same arrays before.
+# Sets collectives, kinds and peers by -c, -k and PEERS. What is not chosen stays as it was set before, or
+# is all that there are.
 read_choices() { # option...
     local chosen="${collectives[*]-${all_collectives[*]}}" chosen_kinds="${kinds[*]-${all_kinds[*]}}" option word
     while getopts c:k:h option; do
