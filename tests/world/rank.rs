@@ -13,6 +13,7 @@
 //! | `on` NUMBER | the communicator for the words that follow, 0 being the world |
 //! | `barrier`, `meet` | a barrier; find the others, and go no further |
 //! | `say` WORD | a line on the standard output |
+//! | `forbid` | from now on the kernel refuses this process to write other processes' memory |
 //! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -85,6 +86,7 @@ impl Rank {
                 "free" => self.comms.pop().flatten().map_or(Ok(()), Communicator::free)?,
                 "meet" => self.met = Some(boot::detect()?),
                 "say" => println!("{}", next::<String>(words)),
+                "forbid" => forbid_writev().expect("a process may forbid itself something"),
                 "exit" | "panic" | "abort" | "kill" | "stop" | "hang" => be_of_no_more_use(word),
                 call => self.call(call)?,
             }
@@ -144,6 +146,26 @@ impl Rank {
         println!("bits {:x}", digest.finish());
         Ok(())
     }
+}
+
+/// As the filters of containers do it.
+fn forbid_writev() -> std::io::Result<()> {
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let end = libc::BPF_RET | libc::BPF_K;
+    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut steps = [
+        step(load, 0, 0), // the call's number, which is first in what a filter sees
+        step(jump, 1, libc::SYS_process_vm_writev as u32),
+        step(end, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(end, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+    rustix::thread::set_no_new_privs(true)?;
+    // SAFETY: - the filter points to as many steps as it says, which live until the call has returned
+    let done = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const filter) };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 fn be_of_no_more_use(how: &str) {
