@@ -40,7 +40,7 @@ impl End {
         let mut fabric = Fabric::open(&choice, Place { rank, size: 2 })?;
         let region = fabric.register(Memory::zeroed(LARGE)?)?;
         let mine = fabric.address()?;
-        to.send((mine.clone(), region.remote)).expect("the other end is there");
+        to.send((mine.clone(), region.remote.far)).expect("the other end is there");
         let (theirs, target) = from.recv().expect("the other end is there");
         fabric.connect(&if rank == 0 { [mine, theirs] } else { [theirs, mine] })?;
         Ok(End { fabric, region, target, events: Vec::new() })

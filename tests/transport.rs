@@ -105,7 +105,7 @@ fn traffic(transport: &mut dyn Transport, mut spoke: Spoke) {
     let place = transport.place();
     let own = [transport.allocate(LEN), Memory::zeroed(LEN)].map(|memory| memory.expect("there is memory"));
     let own = own.map(|memory| transport.register(memory).expect("it is registered"));
-    let keys = own.each_ref().map(|region| share(&mut spoke, region));
+    let keys = own.each_ref().map(|region| share(transport, &mut spoke, region));
     spoke.hub.set_nonblocking(true).expect("a socket");
     let (mut peers, mut unheard): (Vec<_>, Vec<_>) =
         (1..place.size).map(|distance| (place.after(distance), place.after(distance))).unzip();
@@ -128,11 +128,11 @@ fn traffic(transport: &mut dyn Transport, mut spoke: Spoke) {
 const LEN: usize = 20_000;
 
 /// Every rank's key to the region that it names here.
-fn share(spoke: &mut Spoke, region: &Region) -> Vec<RemoteKey> {
-    let own = serde_json::to_vec(&(region.remote.base, region.remote.key)).expect("numbers");
+fn share(transport: &dyn Transport, spoke: &mut Spoke, region: &Region) -> Vec<RemoteKey> {
+    let own = serde_json::to_vec(&region.remote).expect("keys are numbers");
     let cards = spoke.allgather(&own).expect("the hub passes cards on");
-    let key = |card: &Vec<u8>| serde_json::from_slice(card).expect("numbers");
-    cards.iter().map(key).map(|(base, key)| RemoteKey { base, key }).collect()
+    let keys = |card: &Vec<u8>| serde_json::from_slice(card).expect("a rank has told its keys");
+    (0..).zip(&cards).map(|(rank, card)| transport.key(keys(card), rank)).collect()
 }
 
 /// Puts a whole region; whether its peer is not lost.

@@ -1,4 +1,4 @@
-//! One block from rank 0 to rank 1 and back, while all others rest: what a put costs on this network.
+//! One block from rank 0 to another rank and back, while all others rest: what a put costs on this network.
 //!
 //! Not a collective that users call: the number of blocks follows from what it measures.
 
@@ -6,22 +6,27 @@ use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round};
 use crate::rank::{Place, Rank};
 
 /// The ping-pong, from one rank's side; of one rank alone it has no rounds.
-pub struct PingPong(pub Place);
+pub struct PingPong {
+    /// Whose side it is.
+    pub place: Place,
+    /// The other rank.
+    pub peer: Rank,
+}
 
 impl PingPong {
     fn leg(&self, from: Rank, to: Rank) -> (Option<Leg>, Option<Leg>) {
-        let leg = |me, peer| (self.0.rank == me).then_some(Leg { peer, blocks: Blocks::One(0) });
+        let leg = |me, peer| (self.place.rank == me).then_some(Leg { peer, blocks: Blocks::One(0) });
         (leg(from, to), leg(to, from))
     }
 }
 
 impl Plan for PingPong {
     fn place(&self) -> Place {
-        self.0
+        self.place
     }
 
     fn rounds(&self) -> u32 {
-        if self.0.size == 1 { 0 } else { 2 }
+        if self.place.size == 1 { 0 } else { 2 }
     }
 
     fn blocks(&self) -> u32 {
@@ -29,7 +34,7 @@ impl Plan for PingPong {
     }
 
     fn round(&self, i: u32) -> Round {
-        let (put, arrival) = if i == 0 { self.leg(0, 1) } else { self.leg(1, 0) };
+        let (put, arrival) = if i == 0 { self.leg(0, self.peer) } else { self.leg(self.peer, 0) };
         let needs = if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) };
         Round { put, arrival, needs, landing: Landing::Store }
     }

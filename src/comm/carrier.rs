@@ -1,4 +1,5 @@
-//! What carries a world's puts: shared memory where all ranks are on one node, else a provider of libfabric.
+//! What carries a world's puts: shared memory where all ranks are on one node; where some share a node and others do
+//! not, both it and a provider of libfabric; else the provider alone.
 #![forbid(unsafe_code)]
 
 use std::net::IpAddr;
@@ -8,50 +9,115 @@ use super::settings::Settings;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::Transport;
-use crate::transport::fabric::{self, Fabric, Request};
+use crate::transport::fabric::{self, Choice, Fabric, Request};
+use crate::transport::mixed::Mixed;
 use crate::transport::shm::{Findings, Shm};
 
-/// What users call our own shared memory.
+/// What users call our own shared memory; before a `+` and a provider, both together.
 pub const SHM: &str = "shm";
+
+/// What a user asks for, in one word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// Whatever is best.
+    Best,
+    /// Shared memory.
+    Shm,
+    /// This provider, for all pairs of ranks.
+    Fabric(String),
+    /// Shared memory within nodes, and this provider between them.
+    Mixed(String),
+}
+
+impl Wanted {
+    /// By the user's word, if there is one: `shm`, `tcp`, `shm+tcp`.
+    pub fn of(word: Option<&str>) -> Wanted {
+        let Some(word) = word else { return Wanted::Best };
+        match word.split_once('+') {
+            Some((SHM, provider)) => Wanted::Mixed(provider.to_owned()),
+            _ if word == SHM => Wanted::Shm,
+            _ => Wanted::Fabric(word.to_owned()),
+        }
+    }
+
+    /// Whether shared memory may be part of it.
+    pub fn takes_shm(&self) -> bool {
+        !matches!(self, Wanted::Fabric(_))
+    }
+
+    /// Whether a provider of libfabric may be part of it.
+    pub fn takes_fabric(&self) -> bool {
+        *self != Wanted::Shm
+    }
+
+    /// The provider that it names.
+    pub fn provider(self) -> Option<String> {
+        match self {
+            Wanted::Best | Wanted::Shm => None,
+            Wanted::Fabric(provider) | Wanted::Mixed(provider) => Some(provider),
+        }
+    }
+}
 
 /// A transport that is open, and that [`Meeting::connect`] connects.
 pub enum Carrier {
     /// Shared memory, whose ranks have found each other already.
     Shm(Box<Shm>),
     /// libfabric.
-    Fabric {
-        /// The transport.
-        fabric: Box<Fabric>,
-        /// The provider, as libfabric writes it.
-        provider: String,
-        /// Its address, where it is one of the internet.
-        ip: Option<IpAddr>,
-    },
+    Fabric(Box<Fabric>, Network),
+    /// Shared memory within nodes, and libfabric between them.
+    Mixed(Box<Mixed>, Network),
+}
+
+/// What is known of a carrier that goes over libfabric.
+#[derive(Debug, Clone)]
+pub struct Network {
+    /// What all ranks must have alike: the provider, as libfabric writes it.
+    provider: String,
+    /// Its address, where it is one of the internet.
+    ip: Option<IpAddr>,
+    /// Why ranks of one node do not share memory, though nobody has named another way.
+    without_shm: Option<String>,
+}
+
+impl Network {
+    fn of(choice: &Choice) -> Network {
+        Network { provider: choice.provider(), ip: choice.ip(), without_shm: None }
+    }
 }
 
 impl Carrier {
-    /// Opens the transport that the user has named, else shared memory, else the best provider. All ranks
+    /// Opens what the user has named, else what is best: shared memory on one node; with the best provider
+    /// where some ranks share a node; and the provider alone where none do, or where one cannot. All ranks
     /// must call it: they find out together whether they share memory.
     ///
     /// # Errors
     /// No transport, or none of that name, with each that was considered and what it lacks.
     pub fn open(meeting: &mut Meeting, settings: &Settings) -> Result<Carrier> {
-        let provider = settings.provider.as_deref();
-        if provider.is_none_or(|named| named == SHM) {
-            match shared(meeting, settings) {
-                Ok(shm) => return Ok(Carrier::Shm(Box::new(shm))),
-                Err(Error::NoTransport(_)) if provider.is_none() => {}
-                Err(error) => return Err(error),
+        match Wanted::of(settings.provider.as_deref()) {
+            Wanted::Best if meeting.shares_nodes() => best(meeting, settings),
+            Wanted::Best | Wanted::Fabric(_) => over_fabric(meeting, settings, None),
+            Wanted::Shm if meeting.is_one_node() => Ok(Carrier::Shm(Box::new(shared(meeting, settings)?))),
+            Wanted::Shm => {
+                let what = format!(
+                    "{SHM} (the ranks are on {} nodes; name a provider beside it, as {SHM}+tcp)",
+                    meeting.nodes()
+                );
+                Err(Error::NoTransport(what))
+            }
+            Wanted::Mixed(_) => {
+                let shm = shared(meeting, settings)?;
+                mixed(meeting, settings, shm)
             }
         }
-        fabric(meeting, settings)
     }
 
     /// What puts.
     pub fn transport(&mut self) -> &mut dyn Transport {
         match self {
             Carrier::Shm(shm) => &mut **shm,
-            Carrier::Fabric { fabric, .. } => &mut **fabric,
+            Carrier::Fabric(fabric, _) => &mut **fabric,
+            Carrier::Mixed(mixed, _) => &mut **mixed,
         }
     }
 
@@ -59,31 +125,39 @@ impl Carrier {
     pub fn into_transport(self) -> Box<dyn Transport> {
         match self {
             Carrier::Shm(shm) => shm,
-            Carrier::Fabric { fabric, .. } => fabric,
+            Carrier::Fabric(fabric, _) => fabric,
+            Carrier::Mixed(mixed, _) => mixed,
         }
     }
 
     /// The address that it has on the internet, if any.
     pub fn ip(&self) -> Option<IpAddr> {
+        self.network().and_then(|network| network.ip)
+    }
+
+    /// Why ranks of one node do not share memory, though nobody has named another way; all ranks say the same.
+    pub fn without_shm(&self) -> Option<&str> {
+        self.network().and_then(|network| network.without_shm.as_deref())
+    }
+
+    fn network(&self) -> Option<&Network> {
         match self {
             Carrier::Shm(_) => None,
-            Carrier::Fabric { ip, .. } => *ip,
+            Carrier::Fabric(_, network) | Carrier::Mixed(_, network) => Some(network),
         }
     }
 
     /// What all ranks must have alike.
     pub(super) fn provider(&self) -> &str {
-        match self {
-            Carrier::Shm(_) => SHM,
-            Carrier::Fabric { provider, .. } => provider,
-        }
+        self.network().map_or(SHM, |network| &network.provider)
     }
 
     /// What peers must be given to reach it.
     pub(super) fn address(&self) -> Result<Vec<u8>> {
         match self {
             Carrier::Shm(_) => Ok(Vec::new()),
-            Carrier::Fabric { fabric, .. } => fabric.address(),
+            Carrier::Fabric(fabric, _) => fabric.address(),
+            Carrier::Mixed(mixed, _) => mixed.address(),
         }
     }
 
@@ -91,7 +165,8 @@ impl Carrier {
     pub(super) fn connect(&mut self, addresses: &[Vec<u8>]) -> Result<()> {
         match self {
             Carrier::Shm(_) => Ok(()),
-            Carrier::Fabric { fabric, .. } => fabric.connect(addresses),
+            Carrier::Fabric(fabric, _) => fabric.connect(addresses),
+            Carrier::Mixed(mixed, _) => mixed.connect(addresses),
         }
     }
 }
@@ -106,29 +181,64 @@ pub fn try_shm(settings: &Settings) -> Result<String> {
     Ok(format!("slices {}{why}", shm.way()))
 }
 
-fn fabric(meeting: &Meeting, settings: &Settings) -> Result<Carrier> {
-    let (provider, interface) = (settings.provider.clone(), settings.interface.clone());
-    let choice = fabric::choose(&Request { provider, one_machine: meeting.is_local(), interface })?;
-    let fabric = Box::new(Fabric::open(&choice, meeting.place())?);
-    Ok(Carrier::Fabric { fabric, provider: choice.provider(), ip: choice.ip() })
+/// Shared memory, alone or within nodes, unless one rank cannot: then all know why, and do without.
+fn best(meeting: &mut Meeting, settings: &Settings) -> Result<Carrier> {
+    match shared(meeting, settings) {
+        Ok(shm) if meeting.is_one_node() => Ok(Carrier::Shm(Box::new(shm))),
+        Ok(shm) => mixed(meeting, settings, shm),
+        Err(Error::NoTransport(why)) => over_fabric(meeting, settings, Some(why)),
+        Err(error) => Err(error),
+    }
 }
 
-/// What all ranks agree on, whether or not it is an error, as each of them knows what all have found.
+fn mixed(meeting: &Meeting, settings: &Settings, shm: Shm) -> Result<Carrier> {
+    let choice = choose(meeting, settings)?;
+    let fabric = Fabric::open(&choice, meeting.place())?;
+    let network = Network { provider: format!("{SHM}+{}", choice.provider()), ..Network::of(&choice) };
+    Ok(Carrier::Mixed(Box::new(Mixed::new(shm, fabric, meeting.own_node())), network))
+}
+
+fn over_fabric(meeting: &Meeting, settings: &Settings, without_shm: Option<String>) -> Result<Carrier> {
+    let choice = choose(meeting, settings)?;
+    let fabric = Fabric::open(&choice, meeting.place())?;
+    Ok(Carrier::Fabric(Box::new(fabric), Network { without_shm, ..Network::of(&choice) }))
+}
+
+fn choose(meeting: &Meeting, settings: &Settings) -> Result<Choice> {
+    let provider = Wanted::of(settings.provider.as_deref()).provider();
+    let interface = settings.interface.clone();
+    fabric::choose(&Request { provider, one_machine: meeting.is_local(), interface })
+}
+
+/// Shared memory among the ranks of this node. What all ranks of all nodes agree on, whether or not it is an
+/// error, as each of them knows what all have found.
 fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
-    let place = meeting.place();
-    if !meeting.is_one_node() {
-        let what = format!("{SHM} (the ranks are on {} nodes)", meeting.nodes());
-        return Err(Error::NoTransport(what));
-    }
-    let opened = Shm::open(place).and_then(|shm| Ok((shm.card()?, shm)));
+    let (me, node) = (meeting.place().rank, meeting.own_node().to_vec());
+    let opened =
+        Shm::among(meeting.layout().index(me), node.clone().into()).and_then(|shm| Ok((shm.card()?, shm)));
     let told = opened.as_ref().map(|(card, _)| card.clone()).map_err(ToString::to_string);
     let cards = (0..).zip(meeting.swap(&told)?).map(|(rank, card): (Rank, _)| {
         card.map_err(|why| Error::NoTransport(format!("{SHM} (rank {rank}: {why})")))
     });
     let cards: Vec<_> = cards.collect::<Result<_>>()?;
     let (_, mut shm) = opened?;
+    let cards: Vec<_> = node.iter().map(|&rank| cards[rank as usize].clone()).collect();
     shm.connect(&cards)?;
     let findings: Vec<Findings> = meeting.swap(&shm.probe(settings.shm_copy))?;
     shm.agree(&findings, settings.shm_copy)?;
     Ok(shm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_names_shared_memory_a_provider_or_both() {
+        assert_eq!(Wanted::of(None), Wanted::Best);
+        assert_eq!(Wanted::of(Some("shm")), Wanted::Shm);
+        assert_eq!(Wanted::of(Some("tcp;ofi_rxm")), Wanted::Fabric("tcp;ofi_rxm".into()));
+        assert_eq!(Wanted::of(Some("shm+tcp")), Wanted::Mixed("tcp".into()));
+        assert_eq!(Wanted::of(Some("tcp+shm")), Wanted::Fabric("tcp+shm".into()));
+    }
 }

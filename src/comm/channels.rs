@@ -5,7 +5,7 @@ use crate::engine::slots::{Card, NARROW, SLOTS, Slots, There, WIDE};
 use crate::error::Result;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
-use crate::transport::{RemoteKey, Transport};
+use crate::transport::{RemoteKeys, Transport};
 
 /// Up to so many ranks all have wide channels to all: small messages then need no handshake in any
 /// algorithm, at 132 KiB for each other rank.
@@ -64,8 +64,9 @@ pub struct Banks {
 }
 
 impl Banks {
-    /// Registers the slots of `place.rank`.
-    pub fn new(transport: &mut dyn Transport, place: Place) -> Result<Banks> {
+    /// Registers the slots of the transport's rank.
+    pub fn new(transport: &mut dyn Transport) -> Result<Banks> {
+        let place = transport.place();
         let mut slots = Slots::default();
         let wide = slots.add(transport, &wide(place), WIDE)?;
         let narrow = slots.add(transport, &narrow(place), NARROW)?;
@@ -73,20 +74,21 @@ impl Banks {
     }
 
     /// What the others must know: where its inboxes are.
-    pub fn inboxes(&self) -> [RemoteKey; 2] {
+    pub fn inboxes(&self) -> [RemoteKeys; 2] {
         [self.wide.inbox, self.narrow.inbox]
     }
 
     /// Connects them, given all ranks' inboxes.
-    pub fn connect(mut self, place: Place, inboxes: &[[RemoteKey; 2]]) -> Result<Slots> {
+    pub fn connect(mut self, transport: &dyn Transport, inboxes: &[[RemoteKeys; 2]]) -> Result<Slots> {
+        let place = transport.place();
         let me = place.rank;
         let inbox = |rank: Rank, bank: usize| inboxes[rank as usize][bank];
         let peers = |rank| wide(Place { rank, ..place });
-        self.slots.connect(me, &self.wide, |rank| {
+        self.slots.connect(transport, &self.wide, |rank| {
             let place = peers(rank).binary_search(&me).ok()?;
             Some(There { inbox: inbox(rank, 0), first: 0, place })
         })?;
-        self.slots.connect(me, &self.narrow, |rank| {
+        self.slots.connect(transport, &self.narrow, |rank| {
             let wide = peers(rank);
             Some(There {
                 inbox: inbox(rank, 1),

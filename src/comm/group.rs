@@ -8,14 +8,16 @@ use crate::engine::slots::Card;
 use crate::error::Result;
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
-use crate::transport::RemoteKey;
+use crate::transport::{RemoteKey, RemoteKeys};
 
 /// No new communicator for this rank.
 const NONE: u64 = u64::MAX;
 /// The most new channels of a rank: two for each of the at most 32 rounds of a phase.
 const MOST: usize = 64;
 /// Words of a card of slots.
-const WORDS: usize = 3 + MOST;
+const WORDS: usize = HEAD + MOST;
+/// Of which so many come before the channels' peers.
+const HEAD: usize = 5;
 
 impl Communicator {
     /// Splits the communicator: the ranks with one colour make a new one, in the order of their keys (and
@@ -57,6 +59,7 @@ impl Communicator {
             world: Arc::clone(&self.world),
             place,
             number,
+            groups: Arc::new(self.world.groups(group.iter().copied())),
             group: Some(group),
             graph: Arc::new(Graph::new(place.size)),
             all_wide: self.all_wide,
@@ -125,16 +128,21 @@ impl Drop for Communicator {
     }
 }
 
-/// A card as words: inbox, first channel, and the peers, each plus one.
+/// A card as words: the inbox's two keys, first channel, and the peers, each plus one.
 fn encode(card: &Card) -> [u64; WORDS] {
     let mut words = [0; WORDS];
-    words[..3].copy_from_slice(&[card.inbox.base, card.inbox.key, u64::from(card.first)]);
-    words[3..].iter_mut().zip(&card.peers).for_each(|(word, &peer)| *word = u64::from(peer) + 1);
+    let RemoteKeys { far, near } = card.inbox;
+    words[..HEAD].copy_from_slice(&[far.base, far.key, near.base, near.key, u64::from(card.first)]);
+    words[HEAD..].iter_mut().zip(&card.peers).for_each(|(word, &peer)| *word = u64::from(peer) + 1);
     words
 }
 
 fn decode(words: &[u64]) -> Card {
-    let peers = words[3..].iter().take_while(|&&word| word > 0).map(|&word| (word - 1) as Rank);
-    let inbox = RemoteKey { base: words[0], key: words[1] };
-    Card { inbox, first: words[2] as u32, peers: peers.collect() }
+    let peers = words[HEAD..].iter().take_while(|&&word| word > 0).map(|&word| (word - 1) as Rank);
+    let key = |at: usize| RemoteKey { base: words[at], key: words[at + 1] };
+    Card {
+        inbox: RemoteKeys { far: key(0), near: key(2) },
+        first: words[HEAD - 1] as u32,
+        peers: peers.collect(),
+    }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::Call;
 use super::carrier::Carrier;
-use super::channels::Banks;
+use super::channels::{self, Banks};
 use super::meeting::Meeting;
 use super::settings::Settings;
 use super::window::Window;
@@ -22,10 +22,11 @@ use crate::engine::vigil::{Limits, Vigil};
 use crate::error::Result;
 use crate::lifeline::listening::{Listening, Scope};
 use crate::lifeline::status::Status;
+use crate::locality::layout::Layout;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
 use crate::select::{self, Costs};
-use crate::transport::RemoteKey;
+use crate::transport::RemoteKeys;
 use crate::transport::loopback::Loopback;
 
 /// What is known of the world after boot, for people to read.
@@ -37,12 +38,14 @@ pub struct About {
     pub nodes: u32,
     /// More ranks on this machine than cores, so that a rank that waits soon gives up its core.
     pub crowded: bool,
+    /// Why ranks of one node do not share memory, though nobody has named another way.
+    pub without_shm: Option<String>,
 }
 
 /// What a rank tells the others beside its address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Word {
-    inboxes: [(u64, u64); 2],
+    inboxes: [RemoteKeys; 2],
     lifeline: Vec<u8>,
 }
 
@@ -51,42 +54,47 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     let mut meeting = Meeting::attend(settings)?;
     let place = meeting.place();
     let limits = Limits { tell: settings.stall, end: settings.timeout };
-    let engine =
-        if place.size == 1 { alone(place, limits)? } else { among_others(&mut meeting, settings, limits)? };
-    let about =
-        About { boot: meeting.boot(), nodes: meeting.nodes(), crowded: meeting.ranks_per_core() > 1.0 };
+    let (engine, without_shm) =
+        if place.size == 1 { (alone(limits)?, None) } else { among_others(&mut meeting, settings, limits)? };
+    let (boot, nodes, crowded) = (meeting.boot(), meeting.nodes(), meeting.ranks_per_core() > 1.0);
+    let about = About { boot, nodes, crowded, without_shm };
     let crowd = meeting.ranks_per_core();
     let task = |engine: &Engine| barrier_task(engine.place(), WORLD, None, Collective::Finalize);
+    let layout = Some(meeting.layout().clone());
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
-    let mut comm = Communicator::new(World::new(engine, Some(farewell)), place);
+    let mut comm = Communicator::new(World::new(engine, layout, Some(farewell)), place);
     comm.costs = measure(&comm, crowd)?;
     comm.about = about;
     Ok(comm)
 }
 
-fn alone(place: Place, limits: Limits) -> Result<Engine> {
+fn alone(limits: Limits) -> Result<Engine> {
     let mut transport = Loopback::world(1, 0)?.remove(0);
-    let slots = Banks::new(&mut transport, place)?.connect(place, &[])?;
+    let slots = Banks::new(&mut transport)?.connect(&transport, &[])?;
     Ok(Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0))
 }
 
-fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> Result<Engine> {
+/// The engine, and why it does without shared memory, if so.
+fn among_others(
+    meeting: &mut Meeting,
+    settings: &Settings,
+    limits: Limits,
+) -> Result<(Engine, Option<String>)> {
     let place = meeting.place();
     let mut carrier = Carrier::open(meeting, settings)?;
-    let banks = Banks::new(carrier.transport(), place)?;
+    let banks = Banks::new(carrier.transport())?;
     let listening = Listening::bind(if meeting.is_local() { Scope::Loopback } else { Scope::Network })?;
-    let inboxes = banks.inboxes().map(|inbox| (inbox.base, inbox.key));
-    let own = Word { inboxes, lifeline: listening.card() };
+    let own = Word { inboxes: banks.inboxes(), lifeline: listening.card() };
     let words = meeting.connect(&mut carrier, own)?;
 
-    let key = |(base, key)| RemoteKey { base, key };
-    let inboxes: Vec<_> = words.iter().map(|other| other.inboxes.map(key)).collect();
-    let slots = banks.connect(place, &inboxes)?;
+    let inboxes: Vec<_> = words.iter().map(|other| other.inboxes).collect();
+    let slots = banks.connect(carrier.transport(), &inboxes)?;
     let cards: Vec<_> = words.into_iter().map(|other| other.lifeline).collect();
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
-    Ok(Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core()))
+    let without_shm = carrier.without_shm().map(str::to_owned);
+    Ok((Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core()), without_shm))
 }
 
 /// The ranks at a skip's distance after this one.
@@ -100,17 +108,19 @@ const PROBE: usize = 1 << 16;
 /// On a fast one it grows to this, until it takes clearly longer than a short one.
 const LONGEST_PROBE: usize = 1 << 22;
 
-/// What a put and a byte cost, as rank 0 measures it with rank 1; the others take its word, also for the crowd.
+/// What a put and a byte cost, as rank 0 measures it with a rank of another node, where there is one; the others take
+/// its word, also for the crowd.
 fn measure(comm: &Communicator, crowd: f64) -> Result<Costs> {
     if comm.size() == 1 {
         return Ok(Costs::default());
     }
-    let room = if comm.rank() < 2 { LONGEST_PROBE } else { 0 };
+    let peer = measured_with(comm.layout(), comm.size());
+    let room = if [0, peer].contains(&comm.rank()) { LONGEST_PROBE } else { 0 };
     let window = comm.window::<u8>(room)?;
-    let short = one_way(comm, &window, 1, 20)?;
+    let short = one_way(comm, &window, peer, 1, 20)?;
     let mut bytes = PROBE;
     let byte = loop {
-        let long = one_way(comm, &window, bytes, 5)?;
+        let long = one_way(comm, &window, peer, bytes, 5)?;
         let mut verdict = [long - short, f64::from(u8::from(long > 5.0 * short))];
         comm.run(&mut verdict, Call::broadcast(0))?;
         if verdict[1] != 0.0 || bytes == LONGEST_PROBE {
@@ -129,16 +139,45 @@ fn measure(comm: &Communicator, crowd: f64) -> Result<Costs> {
     })
 }
 
+/// Whom rank 0 measures with: the first of another node among those that it has wide channels to, which every world
+/// has; else rank 1.
+fn measured_with(layout: Option<&Layout>, size: u32) -> Rank {
+    let far = layout.and_then(|layout| {
+        let mut wide = channels::wide(Place { rank: 0, size }).into_iter();
+        wide.find(|&rank| layout.node(rank) != layout.node(0))
+    });
+    far.unwrap_or(1)
+}
+
 /// Half the least time of some ping-pongs, in seconds. Others only add to it; the first, which makes
 /// connections, does not count.
-fn one_way(comm: &Communicator, window: &Window<u8>, bytes: usize, times: u32) -> Result<f64> {
+fn one_way(comm: &Communicator, window: &Window<u8>, peer: Rank, bytes: usize, times: u32) -> Result<f64> {
     let mut least = f64::INFINITY;
     for round in 0..=times {
         let start = Instant::now();
-        comm.probe(window, bytes)?;
+        comm.probe(window, peer, bytes)?;
         if round > 0 {
             least = least.min(start.elapsed().as_secs_f64() / 2.0);
         }
     }
     Ok(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locality::machine::Seat;
+
+    #[test]
+    fn costs_are_measured_between_nodes_where_there_are_several() {
+        let with = |nodes: &[&str]| {
+            let layout = Layout::new(nodes.iter().map(|&node| (node, Seat::default())));
+            measured_with(Some(&layout), nodes.len() as u32)
+        };
+        assert_eq!([with(&["a", "a", "a"]), with(&["a", "b", "a"]), with(&["a", "a", "b"])], [1, 1, 2]);
+        let halves: Vec<_> = (0..100).map(|rank| if rank < 50 { "a" } else { "b" }).collect();
+        let peer = with(&halves);
+        assert!(peer >= 50 && channels::wide(Place { rank: 0, size: 100 }).contains(&peer));
+        assert_eq!(measured_with(None, 4), 1);
+    }
 }

@@ -1,7 +1,7 @@
 //! The ranks of a job meet: they learn who is where, agree on a provider, and connect their transports.
 //!
 //! Two allgathers of small cards: the first tells who is where, after which a [carrier](Carrier) can be opened
-//! (ranks that could share memory need two more to find that out); the last tells addresses, and whatever else
+//! (where some share a node, all make two more to find out whether they share memory); the last tells addresses, and whatever else
 //! the caller wants to tell. It knows no engine and no
 //! collective: [`join`](super::join) adds those, and a benchmark of bare puts does without.
 
@@ -19,7 +19,7 @@ use crate::rank::{Place, Rank};
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 2;
+pub const WIRE: u16 = 3;
 const MAGIC: &[u8] = b"circulant";
 
 /// The ranks of a job, after the first allgather.
@@ -94,6 +94,16 @@ impl Meeting {
     /// Whether all ranks are on one node: they could share memory.
     pub fn is_one_node(&self) -> bool {
         self.nodes() == 1
+    }
+
+    /// The ranks of this rank's node, rising.
+    pub fn own_node(&self) -> &[Rank] {
+        self.layout.ranks_of(self.layout.node(self.place().rank))
+    }
+
+    /// Whether some node has more than one rank.
+    pub fn shares_nodes(&self) -> bool {
+        self.nodes() < self.place().size
     }
 
     /// The ranks that may run where this rank may, over its cores.
@@ -226,7 +236,7 @@ mod tests {
 
     #[test]
     fn garbage_for_a_card_is_an_error() {
-        for card in [&b""[..], b"circulant", b"circulant\x02", b"circulant\x02\x00{"] {
+        for card in [&b""[..], b"circulant", b"circulant\x03", b"circulant\x03\x00{"] {
             assert!(decode::<u8>(0, card).is_err());
         }
     }

@@ -26,6 +26,8 @@ mod world;
 use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
+use crate::algorithm::groups::Groups;
+use crate::algorithm::nested;
 use crate::algorithm::probe::PingPong;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
@@ -34,6 +36,7 @@ use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
+use crate::locality::layout::Layout;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
@@ -59,6 +62,8 @@ pub struct Communicator {
     /// The rank in the world of each rank; `None` where they are the same.
     group: Option<Arc<[Rank]>>,
     graph: Arc<Graph>,
+    /// Which of its ranks share a node.
+    groups: Arc<Groups>,
     /// Whether all pairs of ranks of the world have wide channels.
     all_wide: bool,
     costs: Costs,
@@ -120,30 +125,31 @@ impl Communicator {
     /// The same over any transports that are connected with one another, in rank order.
     pub fn of_transports(mut transports: Vec<Box<dyn Transport>>) -> Result<Vec<Communicator>> {
         let p = transports.len() as u32;
-        let of = |rank| Place { rank, size: p };
-        let banks =
-            (0..p).zip(&mut transports).map(|(rank, transport)| Banks::new(&mut **transport, of(rank)));
+        let banks = transports.iter_mut().map(|transport| Banks::new(&mut **transport));
         let banks = banks.collect::<Result<Vec<_>>>()?;
         let inboxes: Vec<_> = banks.iter().map(Banks::inboxes).collect();
-        let slots = (0..p).zip(banks).map(|(rank, banks)| banks.connect(of(rank), &inboxes));
+        let slots =
+            transports.iter().zip(banks).map(|(transport, banks)| banks.connect(&**transport, &inboxes));
         let slots = slots.collect::<Result<Vec<_>>>()?;
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
         let engines = transports.into_iter().zip(slots).map(engine);
         let communicator =
-            |(rank, engine)| Communicator::new(World::new(engine, None), Place { rank, size: p });
+            |(rank, engine)| Communicator::new(World::new(engine, None, None), Place { rank, size: p });
         Ok((0..p).zip(engines).map(communicator).collect())
     }
 
     fn new(world: Arc<World>, place: Place) -> Self {
         let max_put = world.engine().limits().max_put as u64;
+        let groups = Arc::new(world.groups(0..place.size));
         Communicator {
             world,
             place,
             number: WORLD,
             group: None,
             graph: Arc::new(Graph::new(place.size)),
+            groups,
             all_wide: channels::all_wide(place.size),
             costs: Costs::default(),
             max_put,
@@ -171,6 +177,12 @@ impl Communicator {
         &self.about
     }
 
+    /// Which rank *of the world* is on which node; `None` for ranks that are threads of one process, each of
+    /// which is to be taken for a node of its own.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.world.layout()
+    }
+
     /// What a put was measured to cost, which is what the number of blocks follows from.
     pub fn costs(&self) -> Costs {
         self.costs
@@ -188,9 +200,15 @@ impl Communicator {
         Window::new(Arc::clone(&self.world), len)
     }
 
-    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds.
+    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds; where ranks share nodes, `⌈log₂ g⌉` among the g
+    /// nodes, and twice as many as the largest one needs within it.
     pub fn barrier(&self) -> Result<()> {
         let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier)?;
+        let task = if self.groups.is_nested() && self.all_wide {
+            Task { plan: nested::barrier(self.place, &self.groups), ..task }
+        } else {
+            task
+        };
         self.world.engine().run(task)
     }
 
@@ -317,15 +335,15 @@ impl Communicator {
         Ok(())
     }
 
-    /// A ping-pong of `bytes` bytes between ranks 0 and 1.
-    fn probe(&self, window: &Window<u8>, bytes: usize) -> Result<()> {
+    /// A ping-pong of `bytes` bytes between rank 0 and another one.
+    fn probe(&self, window: &Window<u8>, peer: Rank, bytes: usize) -> Result<()> {
         let Some(region) = window.region() else { return Ok(()) };
         let signature = Signature { bytes: bytes as u64, blocks: 1, ..Signature::bare(Collective::Probe) };
         self.world.engine().run(Task {
             communicator: self.number,
             signature,
             group: None,
-            plan: Box::new(PingPong(self.place)),
+            plan: Box::new(PingPong { place: self.place, peer }),
             layout: Box::new(Partition::even(bytes as u64, 1)),
             pace: Pace { in_flight: 1, lookahead: 1, turns: None },
             piece: 0,

@@ -9,7 +9,7 @@ use crate::transport::shm::Way;
 /// What a user may set, in the environment (all ranks alike).
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// `CIRCULANT_PROVIDER`: which provider, by name.
+    /// `CIRCULANT_PROVIDER`: which provider, by name; `shm`; or both, as `shm+tcp`.
     pub provider: Option<String>,
     /// `CIRCULANT_INTERFACE`: which interface or address.
     pub interface: Option<String>,

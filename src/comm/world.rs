@@ -3,9 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
 use crate::engine::{Engine, Task};
 use crate::error::{self, Error, Result};
+use crate::locality::layout::Layout;
+use crate::rank::Rank;
 use crate::transport::Region;
 
 /// The engine of this process, for one thread at a time.
@@ -15,6 +18,8 @@ pub struct World {
     next: AtomicU32,
     /// Working memory that no call needs at the moment.
     spare: Mutex<Vec<Region>>,
+    /// Which rank is on which node; none for ranks that are threads of one process.
+    layout: Option<Layout>,
     /// How to leave; none for ranks that are threads of one process.
     farewell: Option<Mutex<Farewell>>,
 }
@@ -28,13 +33,24 @@ pub(super) struct Farewell {
 }
 
 impl World {
-    pub(super) fn new(engine: Engine, farewell: Option<Farewell>) -> Arc<Self> {
+    pub(super) fn new(engine: Engine, layout: Option<Layout>, farewell: Option<Farewell>) -> Arc<Self> {
         Arc::new(World {
             engine: Mutex::new(engine),
             next: AtomicU32::new(1),
             spare: Mutex::default(),
+            layout,
             farewell: farewell.map(Mutex::new),
         })
+    }
+
+    /// Some ranks of the world by the nodes that they share.
+    pub(super) fn groups(&self, ranks: impl Iterator<Item = Rank>) -> Groups {
+        Groups::new(ranks.map(|rank| self.layout().map_or(rank, |layout| layout.node(rank))))
+    }
+
+    /// Which rank of the world is on which node, where they are processes.
+    pub(super) fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
     }
 
     /// The lowest number that a new communicator may have, as far as this rank knows.

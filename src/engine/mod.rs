@@ -263,8 +263,7 @@ impl Engine {
 
     /// Connects channels that were added, given where the ranks that they go to have theirs.
     pub fn connect_channels(&mut self, own: &Card, there: impl Fn(Rank) -> Option<There>) -> Result<()> {
-        let me = self.place().rank;
-        self.io.slots.connect(me, own, there)
+        self.io.slots.connect(&*self.io.transport, own, there)
     }
 
     /// A communicator is used no more.

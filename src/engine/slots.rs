@@ -17,7 +17,7 @@ use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment, Transport};
+use crate::transport::{Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Transport};
 
 /// Slots of a channel, each way.
 pub const SLOTS: usize = 8;
@@ -41,7 +41,7 @@ pub struct Landed {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Card {
     /// The inbox.
-    pub inbox: RemoteKey,
+    pub inbox: RemoteKeys,
     /// The number of the bank's first channel.
     pub first: u32,
     /// The ranks that the bank's channels go to, in their order.
@@ -52,7 +52,7 @@ pub struct Card {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct There {
     /// The bank's inbox.
-    pub inbox: RemoteKey,
+    pub inbox: RemoteKeys,
     /// The number of the bank's first channel.
     pub first: u32,
     /// Which of the bank's channels it is.
@@ -139,7 +139,13 @@ impl Slots {
 
     /// Connects the bank of which `own` is the card, given where each peer has its channel to this rank. Fails
     /// where one has none.
-    pub fn connect(&mut self, me: Rank, own: &Card, there: impl Fn(Rank) -> Option<There>) -> Result<()> {
+    pub fn connect(
+        &mut self,
+        transport: &dyn Transport,
+        own: &Card,
+        there: impl Fn(Rank) -> Option<There>,
+    ) -> Result<()> {
+        let me = transport.place().rank;
         let first = own.first as usize;
         for channel in &mut self.channels[first..first + own.peers.len()] {
             let There { inbox, first, place } = there(channel.rank).ok_or_else(|| {
@@ -148,6 +154,7 @@ impl Slots {
             })?;
             let bytes = (place * SLOTS * self.banks[channel.bank].slot) as u64;
             channel.number_there = first + place as u32;
+            let inbox = transport.key(inbox, channel.rank);
             channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(bytes), ..inbox };
             (channel.connected, channel.free) = (true, u8::MAX);
         }

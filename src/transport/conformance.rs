@@ -124,11 +124,10 @@ impl Seat<'_> {
 
     /// Every rank's key to the region it names here.
     fn share(&mut self, region: &Region) -> Vec<RemoteKey> {
-        let mut card = region.remote.base.to_le_bytes().to_vec();
-        card.extend(region.remote.key.to_le_bytes());
-        let word = |card: &[u8], at: usize| u64::from_le_bytes(card[at..at + 8].try_into().expect("8 bytes"));
+        let card = serde_json::to_vec(&region.remote).expect("keys are numbers");
         let cards = self.gather(&card);
-        cards.iter().map(|card| RemoteKey { base: word(card, 0), key: word(card, 8) }).collect()
+        let keys = |card: &Vec<u8>| serde_json::from_slice(card).expect("a rank has told its keys");
+        (0..).zip(&cards).map(|(rank, card)| self.transport.key(keys(card), rank)).collect()
     }
 
     /// Every rank's card; all wait for all. The transport makes progress meanwhile, as others may need it.
@@ -516,7 +515,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
         peer: seat.next(),
         from: &region,
         segments: &[Segment { offset: 0, len: 8 }],
-        to: region.remote,
+        to: region.remote.far,
         to_offset: 0,
         notice: 0,
         report: Report::Landed,

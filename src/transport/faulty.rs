@@ -7,9 +7,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::memory::Memory;
-use super::{Event, Limits, Posted, Put, Region, Transport};
+use super::{Event, Limits, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
 use crate::error::Result;
-use crate::rank::Place;
+use crate::rank::{Place, Rank};
 
 /// How bad it is; each a chance in 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +62,10 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn register(&mut self, memory: Memory) -> Result<Region> {
         self.inner.register(memory)
+    }
+
+    fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {
+        self.inner.key(keys, peer)
     }
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {

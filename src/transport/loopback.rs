@@ -136,7 +136,7 @@ impl Transport for Loopback {
         table.memory.insert(key, memory.clone());
         drop(table);
         let registration = Arc::new(Registration { regions, key });
-        Ok(Region { memory, remote: RemoteKey { base: 0, key }, descriptor: 0, registration })
+        Ok(Region { memory, remote: RemoteKey { base: 0, key }.into(), descriptor: 0, registration })
     }
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
@@ -188,7 +188,8 @@ impl Transport for Loopback {
         if !self.sent.is_empty() || !lock(&self.mailbox().parcels).is_empty() {
             return Ok(());
         }
-        wait::readable(self.mailbox().bell.as_fd(), wake, timeout)?;
+        let descriptors = std::iter::once(self.mailbox().bell.as_fd()).chain(wake);
+        wait::doze(&mut descriptors.map(wait::readable).collect::<Vec<_>>(), timeout)?;
         // Whatever rang is seen by the next poll; an unread bell would end the next sleep at once.
         let _ = rustix::io::read(&self.mailbox().bell, &mut [0u8; 8]);
         Ok(())

@@ -16,6 +16,7 @@ pub mod fabric;
 pub mod faulty;
 pub mod loopback;
 pub mod memory;
+pub mod mixed;
 mod room;
 mod segment;
 pub mod shm;
@@ -24,6 +25,8 @@ mod wait;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::rank::{Place, Rank};
@@ -36,7 +39,7 @@ pub type Notice = u32;
 pub type Token = u32;
 
 /// What a peer must know to put into a region.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RemoteKey {
     /// The address of the region's first byte as the peer must give it (0 where offsets are used).
     pub base: u64,
@@ -44,13 +47,29 @@ pub struct RemoteKey {
     pub key: u64,
 }
 
+/// What all peers together must know of a region: each needs one of the keys (see [`Transport::key`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RemoteKeys {
+    /// For those that are reached by a network, or in the one way that there is.
+    pub far: RemoteKey,
+    /// For those of the own node, where they are reached otherwise.
+    pub near: RemoteKey,
+}
+
+impl From<RemoteKey> for RemoteKeys {
+    /// All peers are told the same.
+    fn from(key: RemoteKey) -> Self {
+        RemoteKeys { far: key, near: key }
+    }
+}
+
 /// Memory that peers may put into and that puts may read from, until the last clone is dropped.
 #[derive(Clone)]
 pub struct Region {
     /// The bytes.
     pub memory: Memory,
-    /// What to tell a peer.
-    pub remote: RemoteKey,
+    /// What to tell peers.
+    pub remote: RemoteKeys,
     /// The transport's own word for the region (libfabric's descriptor), passed back in each put.
     /// Nobody else can make one up: it is a pointer to the transport.
     pub(in crate::transport) descriptor: usize,
@@ -168,6 +187,11 @@ pub trait Transport: Send {
     ///
     /// Fails with the size, the limit that was hit and its cure.
     fn register(&mut self, memory: Memory) -> Result<Region>;
+
+    /// Which of a region's keys is for puts between this rank and a peer, whichever of them has the region.
+    fn key(&self, keys: RemoteKeys, _peer: Rank) -> RemoteKey {
+        keys.far
+    }
 
     /// Hands over a put. An error is for good: the transport is of no use after it. But for
     /// [`Error::Argument`](crate::error::Error::Argument): the caller has asked for what is not allowed, as

@@ -18,8 +18,8 @@ use crate::engine::staging::{STAGES, Staging};
 use crate::error::{Error, Result};
 use crate::plan::{Landing, Side};
 use crate::rank::Rank;
-use crate::transport::RemoteKey;
 use crate::transport::memory::Memory;
+use crate::transport::{Region, RemoteKey};
 
 /// Taken pieces of which a source is told at a time.
 const GIVEN_BACK: u32 = STAGES as u32 / 2;
@@ -136,7 +136,8 @@ impl Arrivals {
     /// Tells the sources that this rank is ready; false where one could not be told.
     pub fn tell(&mut self, course: &Course, io: &mut Io) -> Result<bool> {
         while let Some(source) = self.sources.get(self.told) {
-            if !io.send(source.channel, &course.header(self.readiness(self.told, course)), None)? {
+            let readiness = self.readiness(self.told, course, io);
+            if !io.send(source.channel, &course.header(readiness), None)? {
                 return Ok(false);
             }
             self.told += 1;
@@ -144,16 +145,19 @@ impl Arrivals {
         Ok(true)
     }
 
-    fn readiness(&self, number: usize, course: &Course) -> Kind {
+    fn readiness(&self, number: usize, course: &Course, io: &Io) -> Kind {
         let Path::Direct { to, .. } = &course.path else { return Kind::Again };
         if course.iteration() > 0 {
             return Kind::Again;
         }
         let source = self.sources[number].rank;
-        let ahead = |key: RemoteKey, bytes: u64| RemoteKey { base: key.base.wrapping_add(bytes), ..key };
-        let slots = |staging: &Staging| ahead(staging.region.remote, staging.offset(number, 0) as u64);
+        let ahead = |region: &Region, bytes: u64| {
+            let key = io.transport.key(region.remote, course.world(source));
+            RemoteKey { base: key.base.wrapping_add(bytes), ..key }
+        };
+        let slots = |staging: &Staging| ahead(&staging.region, staging.offset(number, 0) as u64);
         Kind::Ready {
-            target: ahead(to.remote, course.layout.told(source)),
+            target: ahead(to, course.layout.told(source)),
             staging: self.staging.as_ref().map(slots).unwrap_or_default(),
             operation: course.number,
             source: number as u32,

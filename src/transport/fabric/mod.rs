@@ -27,6 +27,7 @@ use circulant_libfabric_sys as sys;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
+use crate::transport::wait::{Bed, Sleeper, sleep};
 use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Transport};
 use domain::Domain;
 use endpoint::{BATCH, Batch, Endpoint, SEGMENTS, Write};
@@ -282,25 +283,39 @@ impl Transport for Fabric {
     }
 
     fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-        let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
-            return self.opened("sleep").map(drop);
-        };
-        let Some(descriptor) = waiter.descriptor else {
-            return waiter.nap(wake, timeout);
-        };
-        if waiter.woke_in_vain() && !timeout.is_zero() {
-            endpoint.settle();
-        }
-        if endpoint.may_sleep() {
-            return super::wait::readable(endpoint.borrow(descriptor), wake, timeout);
-        }
-        Ok(())
+        sleep([self], wake, timeout)
     }
 
     fn shut_down(&mut self) {
         self.endpoint = None;
         self.flight.abandon();
         names::remove(&std::mem::take(&mut self.files));
+    }
+}
+
+impl Sleeper for Fabric {
+    fn lie_down(&mut self, alone: bool, timeout: Duration) -> Result<Bed<'_>> {
+        let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
+            return self.opened("sleep").map(|_| Bed::Nowhere);
+        };
+        let Some(descriptor) = waiter.descriptor else {
+            return Ok(waiter.nap());
+        };
+        if waiter.woke_in_vain() && !timeout.is_zero() {
+            if !alone && waiter.is_fresh() {
+                return Ok(waiter.nap());
+            }
+            endpoint.settle();
+            waiter.refresh();
+        }
+        let may_sleep = endpoint.may_sleep();
+        Ok(if may_sleep { Bed::Until(endpoint.borrow(descriptor)) } else { Bed::Nowhere })
+    }
+
+    fn rise(&mut self, rung: bool) {
+        if rung {
+            self.waiter.rung();
+        }
     }
 }
 
@@ -340,7 +355,16 @@ mod tests {
     }
 
     fn put<'a>(from: &'a Region, segments: &'a [Segment], token: u32) -> Put<'a> {
-        Put { peer: 1, from, segments, to: from.remote, to_offset: 0, notice: 0, report: Report::Sent, token }
+        Put {
+            peer: 1,
+            from,
+            segments,
+            to: from.remote.far,
+            to_offset: 0,
+            notice: 0,
+            report: Report::Sent,
+            token,
+        }
     }
 
     #[test]
@@ -348,7 +372,7 @@ mod tests {
         let [mut zero, mut one] = pair();
         let from = zero.register(Memory::zeroed(8 << 20).unwrap()).unwrap();
         let to = one.register(Memory::zeroed(8 << 20).unwrap()).unwrap();
-        let whole = Put { to: to.remote, ..put(&from, &[Segment { offset: 0, len: 8 << 20 }], 0) };
+        let whole = Put { to: to.remote.far, ..put(&from, &[Segment { offset: 0, len: 8 << 20 }], 0) };
         let mut events = Vec::new();
         // Connections are made while both poll; the sockets cannot hold all, as nobody polls later.
         while zero.put(&whole).unwrap() == Posted::Busy {

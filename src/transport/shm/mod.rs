@@ -43,6 +43,7 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::Memory;
 use super::segment::{Label, Mapping, Segment, nonce};
+use super::wait::{Bed, Sleeper};
 use super::{Event, Limits, Posted, Put, Region, RemoteKey, Transport, wait};
 use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
@@ -111,6 +112,8 @@ const UNCLEAR: Duration = Duration::from_secs(2);
 /// One rank's end.
 pub struct Shm {
     place: Place,
+    /// What errors call each rank.
+    names: Box<[Rank]>,
     way: Way,
     open: bool,
     board: Board,
@@ -167,17 +170,24 @@ fn lock(regions: &Mutex<Regions>) -> MutexGuard<'_, Regions> {
 }
 
 impl Shm {
-    /// Makes a rank's board. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
-    /// before [`agree`](Shm::agree).
+    /// One among all ranks (see [`among`](Shm::among)).
     pub fn open(place: Place) -> Result<Shm> {
+        Shm::among(place.rank, (0..place.size).collect())
+    }
+
+    /// Makes the board of one of a group of ranks, who number themselves anew, by their places in the group; errors
+    /// name them as the group does. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
+    /// before [`agree`](Shm::agree).
+    pub fn among(rank: Rank, group: Box<[Rank]>) -> Result<Shm> {
         // Yama lets only a process's parents write its memory, unless told; a kernel without it says EINVAL.
         let _ = set_ptracer(PTracer::Any);
-        let ranks = place.size as usize;
+        let ranks = group.len();
         let board_segment = Segment::create(Board::bytes(ranks))?;
         let board = Board::over(board_segment.map()?, ranks)
             .ok_or_else(|| Error::transport("mmap", "a board is smaller than it was made", "report this"))?;
         Ok(Shm {
-            place,
+            place: Place { rank, size: ranks as u32 },
+            names: group,
             way: Way::Ring,
             open: true,
             board,
@@ -206,8 +216,8 @@ impl Shm {
             let what = format!("{} cards for {} ranks", cards.len(), self.place.size);
             return Err(Error::argument("connect", what, "give the card of every rank, in rank order"));
         }
-        let peer = |(rank, card): (Rank, &Vec<u8>)| Ok(Peer::new(rank, Card::decode(rank, card)?));
-        self.peers = (0..).zip(cards).map(peer).collect::<Result<_>>()?;
+        let peer = |(&name, card): (&Rank, &Vec<u8>)| Ok(Peer::new(name, Card::decode(name, card)?));
+        self.peers = self.names.iter().zip(cards).map(peer).collect::<Result<_>>()?;
         Ok(())
     }
 
@@ -219,16 +229,18 @@ impl Shm {
         let Some(peer) = self.peers.get_mut(next as usize) else {
             return Findings { unreachable: Some("it is not connected".to_owned()), ..Findings::default() };
         };
+        let name = peer.name;
         let missing = peer.board.of(&peer.card, ranks).err();
-        let unreachable = missing.map(|missing| format!("rank {next}: {missing}"));
+        let unreachable = missing.map(|missing| format!("rank {name}: {missing}"));
         let unwritable = match wanted {
             Some(Way::Ring) => Some("CIRCULANT_SHM_COPY=ring".to_owned()),
-            _ => tread_on_doormat(&peer.card).err().map(|e| format!("rank {next}: process_vm_writev: {e}")),
+            _ => tread_on_doormat(&peer.card).err().map(|e| format!("rank {name}: process_vm_writev: {e}")),
         };
         Findings { unreachable, unwritable }
     }
 
-    /// Takes the way that all can go, given what every rank has found. Fails where one cannot reach its
+    /// Takes the way that all can go, given what every rank has found, in the order of their names: also those of
+    /// other groups, who go the same way then. Fails where one cannot reach its
     /// peer, or where the way that is wanted is not open.
     pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>) -> Result<()> {
         if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
@@ -303,8 +315,8 @@ impl Shm {
     /// Copies the bytes to where they belong, then tells the peer.
     fn put_directly(&mut self, put: &Put<'_>) -> Result<Posted> {
         let Shm { place, peers, lives, bells, .. } = self;
-        let Peer { rank, card, board, windows, .. } = &mut peers[put.peer as usize];
-        let board = board.of(card, place.size as usize).map_err(|e| e.of(*rank, "board"))?;
+        let Peer { name, card, board, windows, .. } = &mut peers[put.peer as usize];
+        let board = board.of(card, place.size as usize).map_err(|e| e.of(*name, "board"))?;
         // Looked at before all is copied in vain.
         if !board.notices().has_room() {
             return Ok(Posted::Busy);
@@ -312,24 +324,27 @@ impl Shm {
         let Some(entered) = board.gate().enter(place.rank as usize) else { return Ok(Posted::Busy) };
         match Target::of(put.to) {
             _ if put.is_empty() => {}
-            Target::Private => write_private(put, card, lives)?,
-            Target::Shared(label) => store(put, windows.of(card, label).map_err(|e| e.of(*rank, "window"))?)?,
+            Target::Private => write_private(put, *name, card, lives)?,
+            Target::Shared(label) => {
+                let window = windows.of(card, label).map_err(|e| e.of(*name, "window"))?;
+                store(put, *name, window)?;
+            }
         }
         let Some(cell) = board.notices().claim() else { return Ok(Posted::Busy) };
         board.notices().publish(cell, put.notice);
         drop(entered);
-        wake(board, *rank, card, bells)?;
+        wake(board, *name, card, bells)?;
         Ok(Posted::Done)
     }
 
     /// Copies the bytes into a chunk, which tells the peer where they belong.
     fn put_through_ring(&mut self, put: &Put<'_>) -> Result<Posted> {
         let Shm { place, peers, bells, .. } = self;
-        let Peer { rank, card, board, chunks, .. } = &mut peers[put.peer as usize];
-        let board = board.of(card, place.size as usize).map_err(|e| e.of(*rank, "board"))?;
+        let Peer { name, card, board, chunks, .. } = &mut peers[put.peer as usize];
+        let board = board.of(card, place.size as usize).map_err(|e| e.of(*name, "board"))?;
         // A peer that has not yet agreed on the way does not show them.
         let Some(label) = board.chunks() else { return Ok(Posted::Busy) };
-        let chunks = chunks.of(card, label).map_err(|e| e.of(*rank, "ring"))?;
+        let chunks = chunks.of(card, label).map_err(|e| e.of(*name, "ring"))?;
         let Some(cell) = chunks.ring().claim() else { return Ok(Posted::Busy) };
         let address = put.to.base.wrapping_add(put.to_offset);
         let to = Destination { key: put.to.key, address, len: put.len() as u64 };
@@ -341,7 +356,7 @@ impl Shm {
             gather(put, (&raw mut (*chunk).bytes).cast());
         }
         chunks.ring().publish(cell, put.notice);
-        wake(board, *rank, card, bells)?;
+        wake(board, *name, card, bells)?;
         Ok(Posted::Done)
     }
 
@@ -372,10 +387,10 @@ impl Shm {
     fn close_gate(&self, patience: Duration, mut tell: impl FnMut(&Peer)) {
         let gate = self.board.gate();
         gate.close();
-        for peer in &self.peers {
+        for (rank, peer) in self.peers.iter().enumerate() {
             let start = Instant::now();
             let (mut seen, mut told) = (start, false);
-            while gate.holds(peer.rank as usize) {
+            while gate.holds(rank) {
                 match peer.card.home.state(peer.card.board) {
                     State::Lives => seen = Instant::now(),
                     State::Unclear if seen.elapsed() < UNCLEAR => {}
@@ -415,7 +430,7 @@ impl Transport for Shm {
     fn register(&mut self, memory: Memory) -> Result<Region> {
         self.check_open("register")?;
         if let Some(label) = memory.label() {
-            let remote = RemoteKey { base: 0, key: label.number() };
+            let remote = RemoteKey { base: 0, key: label.number() }.into();
             return Ok(Region { memory, remote, descriptor: 0, registration: Arc::new(()) });
         }
         let regions = Arc::clone(&self.regions);
@@ -424,8 +439,9 @@ impl Transport for Shm {
         let number = table.last;
         table.memory.insert(number, memory.clone());
         drop(table);
-        let remote = RemoteKey { base: memory.address().as_ptr() as u64, key: PRIVATE | number };
-        Ok(Region { memory, remote, descriptor: 0, registration: Arc::new(Registration { regions, number }) })
+        let key = RemoteKey { base: memory.address().as_ptr() as u64, key: PRIVATE | number };
+        let registration = Arc::new(Registration { regions, number });
+        Ok(Region { memory, remote: key.into(), descriptor: 0, registration })
     }
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
@@ -450,19 +466,7 @@ impl Transport for Shm {
     }
 
     fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-        self.check_open("sleep")?;
-        if self.has_arrivals() {
-            return Ok(());
-        }
-        self.board.alarm().set();
-        let slept = if self.has_arrivals() {
-            Ok(())
-        } else {
-            wait::readable(self.bell.reader.as_fd(), wake, timeout)
-        };
-        self.board.alarm().clear();
-        self.bell.silence();
-        slept
+        wait::sleep([self], wake, timeout)
     }
 
     fn shut_down(&mut self) {
@@ -478,6 +482,25 @@ impl Transport for Shm {
         self.lives.clear();
         self.chunks = None;
         lock(&self.regions).memory.clear();
+    }
+}
+
+impl Sleeper for Shm {
+    fn lie_down(&mut self, _: bool, _: Duration) -> Result<Bed<'_>> {
+        self.check_open("sleep")?;
+        if self.has_arrivals() {
+            return Ok(Bed::Nowhere);
+        }
+        self.board.alarm().set();
+        // What came before the alarm was set has rung for nobody.
+        Ok(if self.has_arrivals() { Bed::Nowhere } else { Bed::Until(self.bell.reader.as_fd()) })
+    }
+
+    fn rise(&mut self, rung: bool) {
+        self.board.alarm().clear();
+        if rung {
+            self.bell.silence();
+        }
     }
 }
 
@@ -501,11 +524,11 @@ impl Target {
 }
 
 /// Stores a put's bytes in a window. Its key is the target's word, so one that is bad is no fault of the caller.
-fn store(put: &Put<'_>, window: &Mapping) -> Result<()> {
+fn store(put: &Put<'_>, name: Rank, window: &Mapping) -> Result<()> {
     let (start, len) = (put.to.base.wrapping_add(put.to_offset), put.len());
     let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
     let Some(start) = usize::try_from(start).ok().filter(fits) else {
-        let what = format!("{len} bytes at {start} of a window of {} at rank {}", window.len(), put.peer);
+        let what = format!("{len} bytes at {start} of a window of {} at rank {name}", window.len());
         return Err(Error::transport("put", what, "are all ranks of one version and one job?"));
     };
     // SAFETY: - there are as many bytes in the mapping from `start` on (just checked)
@@ -533,20 +556,20 @@ unsafe fn gather(put: &Put<'_>, mut to: *mut u8) {
 
 /// Lets the kernel write a put's bytes into the peer's private memory: where the key says, as the kernel knows
 /// the peer's pages, and not its regions. Chunks are checked by the peer ([`deliver`]).
-fn write_private(put: &Put<'_>, card: &Card, lives: &mut Handles) -> Result<()> {
-    let life = lives.of(put.peer, || card.home.life(card.board).map_err(|e| e.of(put.peer, "process")))?;
+fn write_private(put: &Put<'_>, name: Rank, card: &Card, lives: &mut Handles) -> Result<()> {
+    let life = lives.of(name, || card.home.life(card.board).map_err(|e| e.of(name, "process")))?;
     // Its number may be somebody else's by now.
     if home::has_ended(life) {
-        return Err(Missing::Gone(Errno::SRCH).of(put.peer, "process"));
+        return Err(Missing::Gone(Errno::SRCH).of(name, "process"));
     }
     let address = put.to.base.wrapping_add(put.to_offset);
     let from = put.from.memory.address().as_ptr();
     // SAFETY: - the segments lie in their region (`check`), which is alive
     //         - nobody writes what is being put: the engine changes a block when it is sent
     unsafe { remote::write(card.home.pid, from, put.segments, address) }.map_err(|error| match error {
-        Errno::SRCH => Missing::Gone(error).of(put.peer, "process"),
+        Errno::SRCH => Missing::Gone(error).of(name, "process"),
         _ => {
-            let what = format!("{error}, {} bytes to rank {}", put.len(), put.peer);
+            let what = format!("{error}, {} bytes to rank {name}", put.len());
             Error::transport("process_vm_writev", what, "CIRCULANT_SHM_COPY=ring does without")
         }
     })
@@ -567,15 +590,15 @@ fn deliver(regions: &Regions, to: Destination, bytes: &[u8; CHUNK]) -> Result<()
 }
 
 /// Wakes a peer, if it sleeps.
-fn wake(board: &Board, rank: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
+fn wake(board: &Board, name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
     if !board.alarm().must_ring() {
         return Ok(());
     }
-    let bell = bells.of(rank, || card.home.pipe(card.bell).map_err(|e| e.of(rank, "bell")))?;
+    let bell = bells.of(name, || card.home.pipe(card.bell).map_err(|e| e.of(name, "bell")))?;
     match write(bell, b"!") {
         // A full pipe rings already.
         Ok(_) | Err(Errno::AGAIN) => Ok(()),
-        Err(e) => Err(Error::transport("write", format!("{e}, to wake rank {rank}"), "see the system's log")),
+        Err(e) => Err(Error::transport("write", format!("{e}, to wake rank {name}"), "see the system's log")),
     }
 }
 
@@ -613,10 +636,10 @@ impl Bell {
 }
 
 /// Why a rank cannot end yet.
-fn stays_inside(Peer { rank, card, .. }: &Peer) -> String {
+fn stays_inside(Peer { name, card, .. }: &Peer) -> String {
     let pid = card.home.pid.as_raw_pid();
     format!(
-        "shm: rank {rank} (pid {pid}) stands still amid a put into this rank, which cannot end before it goes on, \
+        "shm: rank {name} (pid {pid}) stands still amid a put into this rank, which cannot end before it goes on, \
          or ends; `kill -CONT {pid}`, if it was stopped"
     )
 }

@@ -15,8 +15,8 @@ const MAPPED: usize = 16;
 
 /// A peer.
 pub struct Peer {
-    /// Which.
-    pub rank: Rank,
+    /// What errors call it.
+    pub name: Rank,
     /// How it is reached.
     pub card: Card,
     /// Its board, once it was needed.
@@ -29,8 +29,8 @@ pub struct Peer {
 
 impl Peer {
     /// One that has not been reached.
-    pub fn new(rank: Rank, card: Card) -> Peer {
-        Peer { rank, card, board: Once(None), chunks: Once(None), windows: Windows::default() }
+    pub fn new(name: Rank, card: Card) -> Peer {
+        Peer { name, card, board: Once(None), chunks: Once(None), windows: Windows::default() }
     }
 }
 

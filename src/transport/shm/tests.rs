@@ -59,7 +59,7 @@ fn what_breaks_the_contract_is_refused_with_its_numbers() {
         peer,
         from: &region,
         segments,
-        to: region.remote,
+        to: region.remote.far,
         to_offset,
         notice: 0,
         report,
@@ -87,9 +87,9 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
         shm.register(memory).unwrap()
     };
     let from = region(&mut shm);
-    let stale = region(&mut shm).remote;
+    let stale = region(&mut shm).remote.far;
     let later = region(&mut shm);
-    assert_ne!(stale, later.remote);
+    assert_ne!(stale, later.remote.far);
     let segments = &[Run { offset: 0, len: 64 }];
     let report = Report::Sent;
     let put = Put { peer: 0, from: &from, segments, to: stale, to_offset: 0, notice: 0, report, token: 0 };
@@ -97,7 +97,7 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
     // Its number may be another test's by now, or nobody's.
     let gone = ["the window of rank 0 is no more what it was", "window is gone from /proc"];
     assert!(gone.iter().any(|words| error.contains(words)), "{error}");
-    shm.put(&Put { to: later.remote, ..put }).unwrap();
+    shm.put(&Put { to: later.remote.far, ..put }).unwrap();
 }
 
 #[test]

@@ -133,7 +133,8 @@ struct World {
     nodes: Option<u32>,
 
     /// What carries puts: shm (shared memory), or libfabric's net, tcp, rxm, ofi-shm, psm2, psm3, verbs, or a
-    /// full name [default: shm on one node, else the best]
+    /// full name; or shm+NAME: shm within nodes [default: shm on one node, else the best, with shm where ranks
+    /// share a node]
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use circulant::boot;
-use circulant::comm::carrier::{SHM, try_shm};
+use circulant::comm::carrier::{SHM, Wanted, try_shm};
 use circulant::comm::channels::{slot_bytes, wide};
 use circulant::comm::meeting::WIRE;
 use circulant::comm::settings::Settings;
@@ -34,7 +34,7 @@ pub struct Arguments {
 
 /// The variables that are read, and what they are for.
 const VARIABLES: [(&str, &str); 15] = [
-    ("CIRCULANT_PROVIDER", "the provider, by name"),
+    ("CIRCULANT_PROVIDER", "the provider, by name; shm, or shm+NAME"),
     ("CIRCULANT_INTERFACE", "the interface or address, where there are several"),
     ("CIRCULANT_SHM_COPY", "how slices go through shared memory: writev or ring; found out if not set"),
     ("CIRCULANT_STALL", "seconds after which a wait is told; 0: never; 10 if not set"),
@@ -56,9 +56,10 @@ impl Arguments {
     pub fn run(self) -> Outcome {
         let settings = Settings::from_environment()?;
         let provider = self.provider.or(settings.provider.clone());
-        let shm = provider.as_deref().is_none_or(|named| named == SHM).then(|| try_shm(&settings));
+        let wanted = Wanted::of(provider.as_deref());
+        let shm = wanted.takes_shm().then(|| try_shm(&settings));
         let request = |one_machine| {
-            let (provider, interface) = (provider.clone(), settings.interface.clone());
+            let (provider, interface) = (wanted.clone().provider(), settings.interface.clone());
             Request { provider, one_machine, interface }
         };
         print(|out| {
@@ -69,7 +70,7 @@ impl Arguments {
             machine::draw(out)?;
             writeln!(out, "\ntransports, best first; -> is chosen for ranks on this machine")?;
             let shared = shm.map_or(Ok(false), |shm| shared_memory(out, shm))?;
-            if fabric::version().is_ok() && provider.as_deref() != Some(SHM) {
+            if fabric::version().is_ok() && wanted.takes_fabric() {
                 providers(out, request, shared)?;
             }
             memory(out)?;
@@ -148,7 +149,8 @@ fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request, better: boo
     let between = fabric::considered(&request(false)).unwrap_or_default();
     let between = between.iter().find(|considered| considered.taken);
     let between = between.map_or("none".to_owned(), |taken| format!("{} {}", taken.provider, taken.reason));
-    writeln!(out, "  for ranks on several machines: {between}")
+    let within = if better { ", and shm among those of one" } else { "" };
+    writeln!(out, "  for ranks on several machines: {between}{within}")
 }
 
 fn memory(out: &mut dyn Write) -> io::Result<()> {

@@ -167,6 +167,9 @@ fn world(out: &mut dyn Write, comm: &Communicator, collective: Collective) -> io
         about.boot,
         if about.crowded { "; more ranks than cores, so waiting ranks give up theirs" } else { "" }
     )?;
+    if let Some(why) = &about.without_shm {
+        writeln!(out, "# ranks of one node do not share memory: {why}")?;
+    }
     writeln!(out, "# a put costs {:.1} us, a byte {:.3} ns", costs.latency * 1e6, costs.byte * 1e9)
 }
 

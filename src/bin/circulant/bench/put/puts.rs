@@ -9,7 +9,7 @@ use circulant::comm::meeting::Meeting;
 use circulant::error::Result;
 use circulant::rank::Rank;
 use circulant::transport::{
-    Event, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport,
+    Event, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Token, Transport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct Puts {
 /// What the ranks tell each other at the start.
 #[derive(Serialize, Deserialize)]
 struct Word {
-    key: (u64, u64),
+    keys: RemoteKeys,
     address: Option<SocketAddr>,
 }
 
@@ -59,16 +59,17 @@ impl Puts {
         // Pages never written are all the same page of zeros, which a cache holds.
         memory.write(0, &vec![place.rank as u8 + 1; bytes]);
         let region = transport.register(memory)?;
-        let word = Word { key: (region.remote.base, region.remote.key), address };
+        let word = Word { keys: region.remote, address };
         let words = meeting.connect(&mut carrier, word)?;
         let transport = carrier.into_transport();
-        let (base, key) = words[1 - place.rank as usize].key;
+        let peer = 1 - place.rank;
+        let target = transport.key(words[peer as usize].keys, peer);
         let free = (0..transport.limits().in_flight as Token).rev().collect();
         let puts = Puts {
             me: place.rank,
             transport,
             region,
-            target: RemoteKey { base, key },
+            target,
             free,
             notices: VecDeque::new(),
             events: Vec::new(),
