@@ -636,10 +636,10 @@ impl Bell {
 }
 
 /// Why a rank cannot end yet.
-fn stays_inside(Peer { name, card, .. }: &Peer) -> String {
+fn stays_inside(Peer { name: rank, card, .. }: &Peer) -> String {
     let pid = card.home.pid.as_raw_pid();
     format!(
-        "shm: rank {name} (pid {pid}) stands still amid a put into this rank, which cannot end before it goes on, \
+        "shm: rank {rank} (pid {pid}) stands still amid a put into this rank, which cannot end before it goes on, \
          or ends; `kill -CONT {pid}`, if it was stopped"
     )
 }
