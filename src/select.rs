@@ -2,7 +2,7 @@
 //! ranks choose alike.
 #![forbid(unsafe_code)]
 
-use crate::algorithm::{self, Entry, Span};
+use crate::algorithm::{self, Entry, Nesting, Span};
 use crate::collective::{Collective, Numbering};
 use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::operation::Pace;
@@ -119,6 +119,8 @@ pub struct Nodes {
     pub largest: u64,
     /// Bytes of the half that has most; see [`Problem::half`].
     pub half: u64,
+    /// Whether all have as many ranks.
+    pub equal: bool,
 }
 
 impl Problem {
@@ -134,7 +136,11 @@ impl Problem {
         let has_room = places.saturating_mul(self.largest) <= RELAY;
         algorithm::of(collective)
             .filter(move |entry| entry.fits(p) && (commutes || entry.ordered))
-            .filter(move |entry| nodes.is_some() || !entry.nested)
+            .filter(move |entry| match entry.nesting {
+                Nesting::None => true,
+                Nesting::Any => nodes.is_some(),
+                Nesting::Equal => nodes.is_some_and(|nodes| nodes.equal),
+            })
             .filter(move |entry| (fits || !entry.exchanges) && (has_room || !entry.relays()))
     }
 
@@ -153,20 +159,20 @@ impl Problem {
 
     fn by_leaders(&self, span: Span) -> Option<&'static Entry> {
         let name = if span == Span::Part { RING_OF_LEADERS } else { "leader" };
-        self.candidates().filter(|entry| entry.nested).max_by_key(|entry| entry.name == name)
+        self.candidates().filter(|entry| entry.nesting == Nesting::Any).max_by_key(|entry| entry.name == name)
     }
 
     /// The same call with each node for a rank.
     fn among_nodes(&self) -> Option<Problem> {
         self.nodes.map(|nodes| {
-            let Nodes { count: p, largest, half } = nodes;
+            let Nodes { count: p, largest, half, .. } = nodes;
             Problem { p, largest, half, nodes: None, ..*self }
         })
     }
 
     /// What an algorithm's blocks and pace follow from: the nodes' problem where it goes node by node.
     fn seen_by(&self, entry: &Entry) -> Problem {
-        self.among_nodes().filter(|_| entry.nested).unwrap_or(*self)
+        self.among_nodes().filter(|_| entry.is_nested()).unwrap_or(*self)
     }
 
     /// The algorithm among ranks of which none share a node, or where that makes no difference.
@@ -181,7 +187,7 @@ impl Problem {
             Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
             _ => None,
         };
-        let candidates = || self.candidates().filter(|entry| !entry.nested);
+        let candidates = || self.candidates().filter(|entry| !entry.is_nested());
         let named = candidates().find(|entry| Some(entry.name) == better);
         named.or_else(|| candidates().find(|entry| !entry.exchanges)).or(candidates().next())
     }
@@ -339,7 +345,7 @@ impl Problem {
     /// What comes to a node's leader in so many rounds is handed on together: where ranks share cores, to wake
     /// one costs more than its block, and the network is never as fast as what they share.
     pub fn chunk(&self, entry: &Entry, blocks: u32, costs: &Costs) -> u32 {
-        if !entry.nested || costs.crowd <= 1.0 {
+        if !entry.is_nested() || costs.crowd <= 1.0 {
             return 1;
         }
         let rounds = if is_on_ring(entry) { blocks * self.seen_by(entry).p } else { blocks };
@@ -348,7 +354,7 @@ impl Problem {
 
     /// How far a run of it goes ahead; see [`pace`].
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
-        if entry.nested {
+        if entry.is_nested() {
             let bytes = self.seen_by(entry).largest / u64::from(blocks);
             let Pace { in_flight, lookahead, turns } =
                 pace(if piece == 0 { bytes } else { piece as u64 }, costs);

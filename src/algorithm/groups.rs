@@ -18,6 +18,7 @@ pub struct Groups {
     rounds_within: u32,
     among: Arc<Graph>,
     within: Vec<OnceLock<Arc<Graph>>>,
+    lanes: OnceLock<Arc<Groups>>,
 }
 
 impl Groups {
@@ -41,6 +42,7 @@ impl Groups {
             rounds_within: Skips::new(largest).rounds(),
             among: Arc::new(Graph::new(members.len().max(1) as u32)),
             within: members.iter().map(|_| OnceLock::new()).collect(),
+            lanes: OnceLock::new(),
             members: members.into_iter().map(Arc::from).collect(),
         }
     }
@@ -74,6 +76,17 @@ impl Groups {
     /// Whether there are several groups, and one of several ranks.
     pub fn is_nested(&self) -> bool {
         self.count() > 1 && self.count() < self.ranks()
+    }
+
+    /// Whether they are nested, and all have as many ranks.
+    pub fn are_equal(&self) -> bool {
+        self.is_nested() && self.members.iter().all(|members| members.len() == self.members[0].len())
+    }
+
+    /// The ranks by their places in their groups: the first ones of all groups, the second ones, and so on.
+    pub fn lanes(&self) -> &Arc<Groups> {
+        let index = |rank| self.place_within(rank).rank;
+        self.lanes.get_or_init(|| Arc::new(Groups::new((0..self.ranks()).map(index))))
     }
 
     /// The group of a rank. Panics beyond the last rank.
@@ -133,6 +146,10 @@ mod tests {
         assert_eq!((0..6).map(|rank| groups.of(rank)).collect::<Vec<_>>(), [0, 1, 0, 2, 1, 0]);
         assert_eq!(groups.place_within(5), Place { rank: 2, size: 3 });
         assert_eq!(**groups.members(1), [1, 4]);
+        assert_eq!(
+            (0..3).map(|lane| groups.lanes().members(lane).to_vec()).collect::<Vec<_>>(),
+            [vec![0, 1, 3], vec![2, 4], vec![5]]
+        );
     }
 
     #[test]
@@ -140,5 +157,6 @@ mod tests {
         let nested = |groups: Groups| groups.is_nested();
         assert!(!nested(Groups::alone(5)) && !nested(Groups::runs(5, 1)) && !nested(Groups::alone(1)));
         assert!(nested(Groups::runs(5, 2)) && nested(Groups::scattered(5)));
+        assert!(Groups::runs(6, 3).are_equal() && !Groups::runs(5, 3).are_equal());
     }
 }

@@ -304,6 +304,8 @@ impl<P: Plan> Plan for Led<P> {
 pub struct Among<P> {
     place: Place,
     ranks: Arc<[Rank]>,
+    /// Whose parts each of them stands for; `None`: its own.
+    stands_for: Option<Arc<Groups>>,
     plan: Option<P>,
     rounds: u32,
     blocks: u32,
@@ -318,7 +320,12 @@ impl<P: Plan> Among<P> {
             Scope::Parts { n, .. } => place.size * n,
         };
         let ranks = Arc::clone(groups.members(groups.of(place.rank)));
-        Among { place, ranks, plan: Some(plan), rounds, blocks, scope }
+        Among { place, ranks, stands_for: None, plan: Some(plan), rounds, blocks, scope }
+    }
+
+    /// The same where each stands for the parts of all in its lane.
+    pub fn standing_for(self, lanes: &Arc<Groups>) -> Self {
+        Among { stands_for: Some(Arc::clone(lanes)), ..self }
     }
 
     /// Among the leaders; `plan` of a group.
@@ -329,7 +336,7 @@ impl<P: Plan> Among<P> {
         let (rounds, blocks) = (plan.rounds(), plan.blocks());
         let ranks = (0..groups.count()).map(|group| leaders.of(group)).collect();
         let plan = (leaders.of(group) == place.rank).then_some(plan);
-        Among { place, ranks, plan, rounds, blocks, scope: Scope::Same }
+        Among { place, ranks, stands_for: None, plan, rounds, blocks, scope: Scope::Same }
     }
 
     fn here(&self, i: u32) -> Option<&P> {
@@ -360,7 +367,10 @@ impl<P: Plan> Plan for Among<P> {
 
     fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
         let Some(plan) = self.here(i) else { return };
-        let stands_for = |number: u32| &self.ranks[number as usize..][..1];
+        let stands_for = |number: u32| match &self.stands_for {
+            None => &self.ranks[number as usize..][..1],
+            Some(lanes) => lanes.members(lanes.of(self.ranks[number as usize])),
+        };
         each_block(plan, i, side, &mut |block| self.scope.each(block, stands_for, each));
     }
 

@@ -63,8 +63,8 @@ pub struct Entry {
     /// Whether two ranks put each other the same block in one round and fold it: only where what is put is
     /// copied first.
     pub exchanges: bool,
-    /// Whether it goes group by group (see [`Groups`]), and so wants several ranks in some group.
-    pub nested: bool,
+    /// What it wants of groups.
+    pub nesting: Nesting,
     fits: fn(u32) -> bool,
     build: fn(&Shape) -> Box<dyn Plan>,
 }
@@ -78,6 +78,17 @@ pub enum Span {
     Half,
     /// Everything.
     Whole,
+}
+
+/// Which [`Groups`] an algorithm wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nesting {
+    /// It knows of none.
+    None,
+    /// Several, some of them of several ranks.
+    Any,
+    /// The same, all of one size.
+    Equal,
 }
 
 /// What a plan is made for.
@@ -116,6 +127,20 @@ impl Entry {
         (self.fits)(p)
     }
 
+    /// Whether it goes group by group.
+    pub fn is_nested(&self) -> bool {
+        self.nesting != Nesting::None
+    }
+
+    /// Whether it has a use for these groups, or none for any.
+    pub fn suits(&self, groups: &Groups) -> bool {
+        match self.nesting {
+            Nesting::None => true,
+            Nesting::Any => groups.is_nested(),
+            Nesting::Equal => groups.are_equal(),
+        }
+    }
+
     /// Whether blocks of pairs of ranks are handed on by others, which need room for them.
     pub fn relays(&self) -> bool {
         self.scattered && self.collective.numbering() == Numbering::Pairs
@@ -152,7 +177,7 @@ impl Entry {
     /// blocks in all ways to group the ranks that make a difference.
     pub fn shapes(&self, p: u32) -> Vec<Shape> {
         let (samples, groups) = (self.samples(p), self.groups(p));
-        let chunk = |n| if self.nested && n > 1 { 1 + n % 3 } else { 1 };
+        let chunk = |n| if self.is_nested() && n > 1 { 1 + n % 3 } else { 1 };
         let shape = |(groups, &(root, n))| Shape {
             groups,
             chunk: chunk(n),
@@ -167,13 +192,17 @@ impl Entry {
 
     /// The first is the one of most consequence.
     fn groups(&self, p: u32) -> Vec<Arc<Groups>> {
-        let groups = match (self.nested, p) {
-            (false, _) => vec![Groups::alone(p)],
-            (true, 0..=12) => {
+        let divisor = (2..=p).find(|&k| p.is_multiple_of(k)).unwrap_or(1);
+        let groups = match (self.nesting, p) {
+            (Nesting::None, _) => vec![Groups::alone(p)],
+            (Nesting::Equal, _) => {
+                vec![Groups::runs(p, p / divisor), Groups::new((0..p).map(|r| r % divisor))]
+            }
+            (Nesting::Any, 0..=12) => {
                 let (threes, one) = (Groups::runs(p, p.div_ceil(3)), Groups::runs(p, 1));
                 vec![Groups::scattered(p), threes, one, Groups::alone(p)]
             }
-            (true, _) => vec![Groups::scattered(p)],
+            (Nesting::Any, _) => vec![Groups::scattered(p)],
         };
         groups.into_iter().map(Arc::new).collect()
     }

@@ -131,8 +131,7 @@ fn every_algorithm(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64) {
             continue;
         }
         let kinds = if collective.has_counts() { 3 } else { 1 };
-        let nested = comms[0].groups.is_nested();
-        let fits = |entry: &&Entry| entry.fits(p) && (nested || !entry.nested);
+        let fits = |entry: &&Entry| entry.fits(p) && entry.suits(&comms[0].groups);
         for entry in algorithm::of(collective).filter(fits).filter(|entry| entry.name != "store-and-forward")
         {
             for (&n, kind) in sizes.iter().flat_map(|n| (0..kinds).map(move |kind| (n, kind))) {

@@ -85,16 +85,16 @@ impl Communicator {
 
     /// What each node has of a call. O(p).
     fn nodes<T: Element>(&self, call: &Call<T>, unit: u64, bytes: u64) -> Nodes {
-        let (groups, count) = (&self.groups, self.groups.count());
+        let (groups, count, equal) = (&self.groups, self.groups.count(), self.groups.are_equal());
         let parts = match &call.counts {
             _ if call.collective.numbering() == Numbering::Whole => {
-                return Nodes { count, largest: bytes, half: bytes };
+                return Nodes { count, largest: bytes, half: bytes, equal };
             }
             Counts::Each(counts) => groups.sums(|rank| counts[rank as usize] * unit as usize),
             _ => groups.sums(|_| (bytes / u64::from(self.size())) as usize),
         };
         let largest = parts.iter().max().map_or(0, |&most| most as u64);
-        Nodes { count, largest, half: select::half(&parts) }
+        Nodes { count, largest, half: select::half(&parts), equal }
     }
 
     fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {

@@ -1,6 +1,7 @@
 //! The catalogue's algorithms for ranks in groups: what crosses from group to group does so once a group.
 //!
-//! Names: `leader` is the circulant graph among the groups' leaders, `leader-ring` the ring. In formulas g is
+//! Names: `leader` is the circulant graph among the groups' leaders, `leader-ring` the ring, `lanes` the circulant
+//! graph of each lane: the first ranks of all groups, the second ones, and so on. In formulas g is
 //! the number of groups, k the largest one's ranks, `q_g` and `q_k` their binary logarithms rounded up; they
 //! hold where each block is handed on by itself, and not in chunks.
 
@@ -14,19 +15,39 @@ use crate::algorithm::groups::Groups;
 use crate::algorithm::led::{Among, Held, Leaders, Led, Scope, Signals};
 use crate::algorithm::one_block::OneBlock;
 use crate::algorithm::ring::Ring;
-use crate::algorithm::{Entry, Shape};
+use crate::algorithm::{Entry, Nesting, Shape};
 use crate::plan::Plan;
 use crate::plan::compose::{Landed, Reversed, Then};
 use crate::rank::{Place, Rank};
 
 const NESTED: &str = "ranks in groups";
 const NESTED_COMMUTATIVE: &str = "ranks in groups; commutative operators";
+const EQUAL_COMMUTATIVE: &str = "groups of one size; commutative operators";
 const LEADERS: &str = "leaders as in Kielmann et al., doi:10.1145/301104.301116, block by block";
 
-const LED: Entry =
-    Entry { name: "leader", source: LEADERS, restriction: NESTED, near: false, nested: true, ..PLAIN };
+const LED: Entry = Entry {
+    name: "leader",
+    source: LEADERS,
+    restriction: NESTED,
+    near: false,
+    nesting: Nesting::Any,
+    ..PLAIN
+};
 
 const FOLDED: Entry = Entry { restriction: NESTED_COMMUTATIVE, ordered: false, ..LED };
+
+/// All of a group's ranks carry their share to the other groups, for networks that want several writers.
+const LANES: Entry = Entry {
+    name: "lanes",
+    source: "Träff, arXiv 1910.13373: full lanes",
+    restriction: "groups of one size",
+    scattered: true,
+    nesting: Nesting::Equal,
+    ..LED
+};
+
+/// The numbers of those whose parts are not empty; `None`: all.
+type Present = Option<Arc<[Rank]>>;
 
 /// A plan among the leaders, of any kind.
 type Outer = Box<dyn Plan>;
@@ -57,26 +78,47 @@ fn allreduce(shape: &Shape, outer: fn(Place) -> Outer) -> Box<dyn Plan> {
     Box::new(Then(Reversed(parts_of_groups(shape, outer)), parts_of_groups(shape, outer)))
 }
 
-/// Every rank's part to all of its group.
-fn parts_within(shape: &Shape) -> Among<AllBroadcast> {
-    let (groups, n) = (&shape.groups, shape.blocks.max(1));
-    let group = groups.of(shape.place.rank);
-    let has_data = |member: &Rank| is_present(shape, *member);
-    let members = groups.members(group);
-    let present = (0..).zip(members.iter()).filter(|(_, member)| has_data(member)).map(|(index, _)| index);
-    let present: Option<Arc<[Rank]>> = shape.present.as_ref().map(|_| present.collect());
+/// Every rank's part to all of its group, of these or of other groups.
+fn parts_within(shape: &Shape, groups: &Groups) -> Among<AllBroadcast> {
+    all_broadcast_within(shape, groups, |member| is_present(shape, member))
+}
+
+/// What the ranks of a lane have got, to all of the group.
+fn lanes_within(shape: &Shape) -> Among<AllBroadcast> {
+    let lanes = shape.groups.lanes();
+    let has_data = |member| lanes.members(lanes.of(member)).iter().any(|&rank| is_present(shape, rank));
+    all_broadcast_within(shape, &shape.groups, has_data).standing_for(lanes)
+}
+
+fn all_broadcast_within(
+    shape: &Shape,
+    groups: &Groups,
+    has_data: impl Fn(Rank) -> bool,
+) -> Among<AllBroadcast> {
+    let (group, n) = (groups.of(shape.place.rank), shape.blocks.max(1));
+    let members = (0..).zip(groups.members(group).iter());
+    let present = members.filter(|&(_, &member)| has_data(member)).map(|(index, _)| index);
+    let present: Present = shape.present.as_ref().map(|_| present.collect());
     let within = groups.place_within(shape.place.rank);
     let plan = AllBroadcast::new(within, n, Arc::clone(groups.graph_within(group)), present);
     let rounds = if groups.rounds_within() == 0 { 0 } else { n - 1 + groups.rounds_within() };
     Among::members(shape.place, groups, parts(shape), rounds, plan)
 }
 
+/// Every rank's part to all of its lane, and what it has then to all of its group.
+fn by_lanes(shape: &Shape) -> Then<Among<AllBroadcast>, Among<AllBroadcast>> {
+    Then(parts_within(shape, shape.groups.lanes()), lanes_within(shape))
+}
+
+fn by_lanes_backwards(shape: &Shape) -> Then<Reversed<Among<AllBroadcast>>, Reversed<Among<AllBroadcast>>> {
+    Then(Reversed(lanes_within(shape)), Reversed(parts_within(shape, shape.groups.lanes())))
+}
+
 /// Every group's parts to all others: to leaders, and on to their groups.
-fn parts_among(shape: &Shape, outer: fn(&Shape, Place, Option<Arc<[Rank]>>) -> Outer) -> Led<Outer> {
+fn parts_among(shape: &Shape, outer: fn(&Shape, Place, Present) -> Outer) -> Led<Outer> {
     let (groups, n) = (&shape.groups, shape.blocks.max(1));
     let has_data = |group: &u32| groups.members(*group).iter().any(|&member| is_present(shape, member));
-    let present: Option<Arc<[Rank]>> =
-        shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
+    let present: Present = shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
     let (leaders, outer) = (Leaders::new(groups, None), outer(shape, own_group(shape), present));
     let (blocks, held) = (shape.place.size * n, Held { blocks: 0..0, most: 0 });
     Led::new(shape.place, &leaders, (blocks, parts(shape)), outer, held, shape.chunk)
@@ -90,11 +132,11 @@ fn is_present(shape: &Shape, rank: Rank) -> bool {
     shape.present.as_ref().is_none_or(|some| some.binary_search(&rank).is_ok())
 }
 
-fn circulant(shape: &Shape, group: Place, present: Option<Arc<[Rank]>>) -> Outer {
+fn circulant(shape: &Shape, group: Place, present: Present) -> Outer {
     Box::new(AllBroadcast::new(group, shape.blocks, Arc::clone(shape.groups.graph_among()), present))
 }
 
-fn ring(shape: &Shape, group: Place, present: Option<Arc<[Rank]>>) -> Outer {
+fn ring(shape: &Shape, group: Place, present: Present) -> Outer {
     Box::new(Ring::in_blocks(group, shape.blocks, present))
 }
 
@@ -138,6 +180,14 @@ pub(super) const ALLREDUCE: &[Entry] = &[
         build: |shape| allreduce(shape, |group| Box::new(Ring::whole(group))),
         ..FOLDED
     },
+    Entry {
+        rounds: "2 (q_g + q_k)",
+        volume: "2 m (g - 1) / p, and 2 m (k - 1) / k within the group",
+        restriction: EQUAL_COMMUTATIVE,
+        ordered: false,
+        build: |shape| Box::new(Then(by_lanes_backwards(shape), by_lanes(shape))),
+        ..LANES
+    },
 ];
 
 pub(super) const ALLGATHER: &[Entry] = &[
@@ -146,7 +196,7 @@ pub(super) const ALLGATHER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| Box::new(Then(parts_within(shape), parts_among(shape, circulant))),
+        build: |shape| Box::new(Then(parts_within(shape, &shape.groups), parts_among(shape, circulant))),
         ..LED
     },
     Entry {
@@ -155,8 +205,15 @@ pub(super) const ALLGATHER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| Box::new(Then(parts_within(shape), parts_among(shape, ring))),
+        build: |shape| Box::new(Then(parts_within(shape, &shape.groups), parts_among(shape, ring))),
         ..LED
+    },
+    Entry {
+        rounds: "2 (n - 1) + q_g + q_k",
+        volume: "m (g - 1) / p, and m (k - 1) / k within the group",
+        pipelined: true,
+        build: |shape| Box::new(by_lanes(shape)),
+        ..LANES
     },
 ];
 
@@ -166,7 +223,12 @@ pub(super) const REDUCE_SCATTER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| Box::new(Then(Reversed(parts_among(shape, circulant)), Reversed(parts_within(shape)))),
+        build: |shape| {
+            Box::new(Then(
+                Reversed(parts_among(shape, circulant)),
+                Reversed(parts_within(shape, &shape.groups)),
+            ))
+        },
         ..FOLDED
     },
     Entry {
@@ -175,8 +237,19 @@ pub(super) const REDUCE_SCATTER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| Box::new(Then(Reversed(parts_among(shape, ring)), Reversed(parts_within(shape)))),
+        build: |shape| {
+            Box::new(Then(Reversed(parts_among(shape, ring)), Reversed(parts_within(shape, &shape.groups))))
+        },
         ..FOLDED
+    },
+    Entry {
+        rounds: "2 (n - 1) + q_g + q_k",
+        volume: "m (g - 1) / p, and m (k - 1) / k within the group",
+        restriction: EQUAL_COMMUTATIVE,
+        pipelined: true,
+        ordered: false,
+        build: |shape| Box::new(by_lanes_backwards(shape)),
+        ..LANES
     },
 ];
 

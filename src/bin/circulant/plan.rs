@@ -138,7 +138,7 @@ impl Arguments {
         if self.root != 0 && !entry.collective.has_root() {
             return bad(format!("{collective} has no root"), "leave --root out".to_owned());
         }
-        if self.nodes != 1 && !entry.nested {
+        if self.nodes != 1 && !entry.is_nested() {
             let what = format!("{collective} by {name} knows no nodes");
             return bad(what, "leave --nodes out, or take --algorithm leader".to_owned());
         }
