@@ -26,6 +26,8 @@ pub struct Job {
     ranks: u32,
     /// The last ones of these are somebody else.
     started: u32,
+    /// How many nodes they take themselves for, if not for this one.
+    nodes: Option<u32>,
     /// Of all ranks, or of one.
     variables: Vec<(Option<u32>, String, String)>,
 }
@@ -33,9 +35,14 @@ pub struct Job {
 impl Job {
     /// `ranks` ranks of one script, over the [usual](usual) transport.
     pub fn new(ranks: u32, script: &str) -> Job {
-        Job { ranks, started: ranks, variables: Vec::new() }
+        Job { ranks, started: ranks, nodes: None, variables: Vec::new() }
             .set("CIRCULANT_PROVIDER", &usual())
             .set(SCRIPT, script)
+    }
+
+    /// Divided among so many pretended nodes, as the launcher divides ranks.
+    pub fn on_nodes(self, nodes: u32) -> Job {
+        Job { nodes: Some(nodes), ..self }
     }
 
     /// Another script for one rank.
@@ -68,7 +75,9 @@ impl Job {
     /// Starts the ranks by `circulant run`.
     pub fn launch(&self) -> Launched {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_circulant"));
-        launcher.args(["run", "--label", "-n", &self.ranks.to_string(), "--"]).args(this_program());
+        launcher.args(["run", "--label", "-n", &self.ranks.to_string()]);
+        launcher.args(self.nodes.iter().map(|nodes| format!("--nodes={nodes}")));
+        launcher.arg("--").args(this_program());
         launcher.envs(self.variables_of(None));
         Launched { ranks: self.ranks, launcher: Process::start(launcher) }
     }
@@ -81,6 +90,8 @@ impl Job {
             let mut command = Command::new(program);
             command.args(args).env("CIRCULANT_RENDEZVOUS", format!("127.0.0.1:{port}"));
             command.env("CIRCULANT_RANK", rank.to_string()).env("CIRCULANT_SIZE", self.ranks.to_string());
+            let node = self.nodes.map(|nodes| (rank * nodes / self.ranks).to_string());
+            command.envs(node.map(|node| ("CIRCULANT_NODE", node)));
             command.envs(self.variables_of(Some(rank)));
             Process::start(command)
         };
