@@ -38,7 +38,7 @@ pub const SMALL: u64 = PAYLOAD as u64;
 /// [`Partition::short_last`](crate::plan::partition::Partition::short_last)): in a broadcast next to nothing, as
 /// the rounds beyond the n-th carry no other block from the root; on a ring as much as the others.
 pub fn last_block(entry: &Entry) -> u16 {
-    if entry.span == Span::Part { 256 } else { 8 }
+    if is_on_ring(entry) { 256 } else { 8 }
 }
 
 /// A further block's cost as a share of a put's latency: small, as most of the latency passes while
@@ -55,6 +55,12 @@ const MESSAGE: f64 = 0.7;
 const FEW: f64 = 2.0;
 /// Ranks to a core beyond which processors, not links, are what a call waits for.
 const MANY: f64 = 4.0;
+
+/// Rounds that a leader looks ahead beyond, so that its node's ranks do not hold up the network.
+const BESIDE: u32 = 8;
+
+/// The algorithm in which leaders are on a ring.
+const RING_OF_LEADERS: &str = "leader-ring";
 
 /// As long as a further block costs less than this share of its time on the link, blocks are made smaller
 /// than the model asks for: it knows nothing of blocks that meet at a receiver and wait for each other.
@@ -97,6 +103,19 @@ pub struct Problem {
     pub commutes: bool,
     /// Whether short messages reach every rank without a handshake, and not only the neighbours.
     pub all_wide: bool,
+    /// The nodes, where there are several and some have several ranks.
+    pub nodes: Option<Nodes>,
+}
+
+/// A call as its nodes see it, each taken for one rank.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Nodes {
+    /// How many.
+    pub count: u32,
+    /// Bytes of the largest node's parts together (of the vector, where there are no parts).
+    pub largest: u64,
+    /// Bytes of the half that has most; see [`Problem::half`].
+    pub half: u64,
 }
 
 impl Problem {
@@ -106,17 +125,49 @@ impl Problem {
 
     /// The algorithms that may serve it.
     pub fn candidates(&self) -> impl Iterator<Item = &'static Entry> {
-        let Problem { collective, p, commutes, all_wide, .. } = *self;
+        let Problem { collective, p, commutes, all_wide, nodes, .. } = *self;
         let fits = all_wide && self.bytes_of_leg(Span::Whole) <= SMALL;
         let places = u64::from(p) * u64::from(self.q() + 1);
         let has_room = places.saturating_mul(self.largest) <= RELAY;
         algorithm::of(collective)
             .filter(move |entry| entry.fits(p) && (commutes || entry.ordered))
+            .filter(move |entry| nodes.is_some() || !entry.nested)
             .filter(move |entry| (fits || !entry.exchanges) && (has_room || !entry.relays()))
     }
 
     /// The algorithm, where none is asked for: the catalogue's first, unless the model speaks for another.
+    ///
+    /// Where ranks share nodes, the network is crossed once a node: what the model says of the nodes' leaders
+    /// counts, if there is an algorithm by leaders at all.
     pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
+        if let Some(among) = self.among_nodes()
+            && let Some(entry) = self.by_leaders(among.flat(costs)?.span)
+        {
+            return Some(entry);
+        }
+        self.flat(costs)
+    }
+
+    fn by_leaders(&self, span: Span) -> Option<&'static Entry> {
+        let name = if span == Span::Part { RING_OF_LEADERS } else { "leader" };
+        self.candidates().filter(|entry| entry.nested).max_by_key(|entry| entry.name == name)
+    }
+
+    /// The same call with each node for a rank.
+    fn among_nodes(&self) -> Option<Problem> {
+        self.nodes.map(|nodes| {
+            let Nodes { count: p, largest, half } = nodes;
+            Problem { p, largest, half, nodes: None, ..*self }
+        })
+    }
+
+    /// What an algorithm's blocks and pace follow from: the nodes' problem where it goes node by node.
+    fn seen_by(&self, entry: &Entry) -> Problem {
+        self.among_nodes().filter(|_| entry.nested).unwrap_or(*self)
+    }
+
+    /// The algorithm among ranks of which none share a node, or where that makes no difference.
+    fn flat(&self, costs: &Costs) -> Option<&'static Entry> {
         let better = match self.collective {
             Collective::Allreduce if self.doubling_pays(costs) => Some("recursive-doubling"),
             Collective::Allreduce if self.ring_pays(costs) => Some("ring"),
@@ -127,8 +178,9 @@ impl Problem {
             Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
             _ => None,
         };
-        let named = self.candidates().find(|entry| Some(entry.name) == better);
-        named.or_else(|| self.candidates().find(|entry| !entry.exchanges)).or(self.candidates().next())
+        let candidates = || self.candidates().filter(|entry| !entry.nested);
+        let named = candidates().find(|entry| Some(entry.name) == better);
+        named.or_else(|| candidates().find(|entry| !entry.exchanges)).or(candidates().next())
     }
 
     /// The same for parts, where it is not whole parts on the circulant graph.
@@ -215,10 +267,11 @@ impl Problem {
         if !entry.pipelined {
             return 1;
         }
+        let problem = self.seen_by(entry);
         let blocks = match self.collective.numbering() {
-            Numbering::Whole => self.blocks_of_whole(costs, max_put),
-            Numbering::Parts | Numbering::Pairs if entry.span == Span::Part => self.blocks_on_ring(),
-            Numbering::Parts | Numbering::Pairs => self.blocks_of_parts(costs),
+            Numbering::Whole => problem.blocks_of_whole(costs, max_put),
+            Numbering::Parts | Numbering::Pairs if is_on_ring(entry) => problem.blocks_on_ring(),
+            Numbering::Parts | Numbering::Pairs => problem.blocks_of_parts(costs),
         };
         blocks.min(self.most_blocks())
     }
@@ -282,6 +335,14 @@ impl Problem {
 
     /// How far a run of it goes ahead; see [`pace`].
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
+        if entry.nested {
+            let bytes = self.seen_by(entry).largest / u64::from(blocks);
+            let Pace { in_flight, lookahead, turns } =
+                pace(if piece == 0 { bytes } else { piece as u64 }, costs);
+            // Rounds among leaders and within nodes take turns; those within wait for the others'.
+            let lookahead = (2 * lookahead + BESIDE).min(LOOKAHEAD);
+            return Pace { in_flight, lookahead, turns };
+        }
         match (self.collective.numbering(), piece) {
             (Numbering::Whole, _) if entry.pipelined => pace(self.bytes / u64::from(blocks), costs),
             // Nothing waits for anything: steps, or else turns, keep ranks from meeting at one target.
@@ -350,6 +411,11 @@ pub fn half(counts: &[usize]) -> u64 {
     (0..p).scan(first, next).max().unwrap_or(0)
 }
 
+/// Whether blocks follow each other on a ring, of ranks or of leaders.
+fn is_on_ring(entry: &Entry) -> bool {
+    entry.span == Span::Part || entry.name == RING_OF_LEADERS
+}
+
 /// How many times as much a message costs where many ranks share a core.
 fn many(costs: &Costs) -> f64 {
     (costs.crowd / MANY).max(1.0)
@@ -395,6 +461,7 @@ mod tests {
             half: bytes,
             commutes: true,
             all_wide: true,
+            nodes: None,
         }
     }
 

@@ -5,6 +5,8 @@
 //! which are written down once. Names mean the same everywhere: `circulant` are whole parts, or the one
 //! vector in n blocks, `circulant-n` parts (or an allreduce) in n blocks, `mst` the minimum spanning tree.
 
+pub mod nested;
+
 use super::all_broadcast::AllBroadcast;
 use super::alltoall::{Direct, MOST, Order, StoreAndForward};
 use super::barrier::Dissemination;
@@ -23,7 +25,7 @@ use crate::plan::compose::{Landed, Reversed, Then};
 pub const CATALOGUE: &[Entry] = &flat::<{ count() }>();
 
 /// Collectives that share algorithms, and these.
-const FAMILIES: [(&[Collective], &[Entry]); 10] = [
+const FAMILIES: [(&[Collective], &[Entry]); 16] = [
     (&[Broadcast], BROADCAST),
     (&[Reduce], REDUCE),
     (&[Allreduce], ALLREDUCE),
@@ -34,6 +36,12 @@ const FAMILIES: [(&[Collective], &[Entry]); 10] = [
     (&[Alltoall, Alltoallv], ALLTOALL_DIRECT),
     (&[Alltoall], ALLTOALL_RELAYED),
     (&[Barrier], BARRIER),
+    (&[Broadcast], nested::BROADCAST),
+    (&[Reduce], nested::REDUCE),
+    (&[Allreduce], nested::ALLREDUCE),
+    (&[Allgather, Allgatherv], nested::ALLGATHER),
+    (&[ReduceScatter, ReduceScatterBlock], nested::REDUCE_SCATTER),
+    (&[Barrier], nested::BARRIER),
 ];
 
 const fn count() -> usize {
@@ -109,6 +117,7 @@ const PLAIN: Entry = Entry {
     span: Span::Whole,
     scattered: false,
     exchanges: false,
+    nested: false,
     fits: any,
     build: |shape| Box::new(Dissemination::new(shape.place)),
 };
@@ -521,9 +530,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::algorithm::groups::Groups;
     use crate::algorithm::{named, of, torus};
     use crate::plan::{Plan, Side, each_block};
-    use crate::rank::Rank;
+    use crate::rank::{Place, Rank};
     use crate::schedule::Skips;
     use proptest::prelude::*;
     use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -544,14 +554,19 @@ mod tests {
     fn every_plan_of_the_catalogue_passes_the_lockstep_check() {
         sizes().for_each(|p| {
             for entry in to_prove(p) {
-                for (root, blocks) in entry.samples(p) {
-                    if let Err(breach) = entry.check(p, root, blocks) {
+                for shape in entry.shapes(p) {
+                    if let Err(breach) = entry.check(&shape) {
                         let (collective, name) = (entry.collective.name(), entry.name);
-                        panic!("{collective} {name}, p = {p}, n = {blocks}, root {root}: {breach}");
+                        let Shape { blocks, root, groups, .. } = shape;
+                        panic!("{collective} {name}, p = {p}, n = {blocks}, root {root}, {groups}: {breach}");
                     }
                 }
             }
         });
+    }
+
+    fn shape(entry: &Entry, p: u32, root: Rank, blocks: u32) -> Shape {
+        Shape { root, blocks, ..entry.shapes(p).swap_remove(0) }
     }
 
     fn ranks_of(bits: &[bool]) -> Option<Arc<[Rank]>> {
@@ -568,17 +583,22 @@ mod tests {
         ) {
             for present in [present, few] {
                 for collective in [Allgatherv, ReduceScatter] {
-                    let entry = named(collective, "circulant-n").unwrap();
-                    let p = present.len() as u32;
-                    prop_assert_eq!(entry.check_present(p, 0, n, ranks_of(&present)), Ok(()));
+                    for name in ["circulant-n", "ring-n", "leader", "leader-ring"] {
+                        let entry = named(collective, name).unwrap();
+                        let groups = Groups::scattered(present.len() as u32);
+                        prop_assert_eq!(entry.check(&Shape::new(groups, 0, n, ranks_of(&present))), Ok(()));
+                    }
                 }
             }
         }
     }
 
     /// A formula of the catalogue, with numbers.
-    fn evaluate(formula: &str, p: u32, n: u32, root: Rank) -> u32 {
+    fn evaluate(formula: &str, shape: &Shape) -> u32 {
+        let Shape { place: Place { size: p, .. }, blocks: n, root, .. } = *shape;
         let (q, (a, b)) = (Skips::new(p).rounds(), torus::sides(p));
+        let (g, q_k) = (shape.groups.count(), shape.groups.rounds_within());
+        let q_g = Skips::new(g).rounds();
         match formula {
             "q" => q,
             "2 q" => 2 * q,
@@ -605,6 +625,12 @@ mod tests {
             "⌊log₂ p⌋, of other p than powers of two: 2 more" => {
                 p.ilog2() + if p.is_power_of_two() { 0 } else { 2 }
             }
+            "2 (n - 2 + q_g + q_k)" => 2 * (n + q_g + q_k - 2),
+            "4 (q_g + q_k)" => 4 * (q_g + q_k),
+            "4 (g - 1 + q_k)" => 4 * (g - 1 + q_k),
+            "n - 1 + q_k + 2 (n - 2 + q_g + q_k)" => n - 1 + q_k + 2 * (n + q_g + q_k - 2),
+            "n - 1 + q_k + 2 (n (g - 1) - 1 + q_k)" => n - 1 + q_k + 2 * (n * (g - 1) + q_k - 1),
+            "q_g + 2 q_k" => q_g + 2 * q_k,
             other => panic!("{other}"),
         }
     }
@@ -613,14 +639,11 @@ mod tests {
     fn plans_have_as_many_rounds_as_the_catalogue_says() {
         for p in (1..=40).chain([100, 257]) {
             for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)) {
-                for (root, n) in entry.samples(p) {
-                    let plan = &entry.plans(p, root, n, None)[0];
+                for shape in entry.shapes(p).iter().filter(|shape| !entry.nested || shape.groups.is_nested())
+                {
                     let name = (entry.collective.name(), entry.name);
-                    assert_eq!(
-                        plan.rounds(),
-                        evaluate(entry.rounds, p, n, root),
-                        "{name:?}, p = {p}, n = {n}"
-                    );
+                    let rounds = evaluate(entry.rounds, shape);
+                    assert_eq!(entry.plan(shape).rounds(), rounds, "{name:?}, p = {p}, n = {}", shape.blocks);
                 }
             }
         }
@@ -639,12 +662,13 @@ mod tests {
             let least = CATALOGUE.iter().filter(|entry| entry.volume.starts_with("m (p - 1) / p"));
             for entry in least.filter(|entry| entry.fits(p)) {
                 let n = if entry.pipelined { 5 } else { 1 };
-                let busiest = entry.plans(p, 0, n, None).iter().map(|plan| volume(&**plan)).max().unwrap();
+                let busiest =
+                    entry.plans(&shape(entry, p, 0, n)).iter().map(|plan| volume(&**plan)).max().unwrap();
                 assert_eq!(busiest, n * (p - 1), "{} {}, p = {p}", entry.collective.name(), entry.name);
             }
             let least = CATALOGUE.iter().filter(|entry| entry.volume == "2 m (p - 1) / p");
             for entry in least.filter(|entry| entry.fits(p)) {
-                let plans = entry.plans(p, 0, 1, None);
+                let plans = entry.plans(&shape(entry, p, 0, 1));
                 assert!(plans.iter().all(|plan| volume(&**plan) == 2 * (p - 1)), "{}, p = {p}", entry.name);
             }
         }
@@ -659,7 +683,7 @@ mod tests {
                     Span::Half => p / 2,
                     Span::Whole => continue,
                 };
-                for plan in entry.plans(p, p / 3, 1, None) {
+                for plan in entry.plans(&shape(entry, p, p / 3, 1)) {
                     for (i, side) in (0..plan.rounds()).flat_map(|i| [(i, Side::Put), (i, Side::Arrival)]) {
                         let mut blocks = 0;
                         each_block(&*plan, i, side, &mut |_| blocks += 1);
@@ -685,7 +709,7 @@ mod tests {
     #[test]
     fn no_entry_is_more_modest_than_it_need_be() {
         let holds = |entry: Entry| {
-            let proved = |p| entry.samples(p).iter().all(|&(root, n)| entry.check(p, root, n).is_ok());
+            let proved = |p| entry.shapes(p).iter().all(|shape| entry.check(shape).is_ok());
             (1..=17).filter(|&p| entry.fits(p)).all(proved)
         };
         for entry in CATALOGUE {
@@ -716,11 +740,10 @@ mod tests {
 
     #[test]
     fn reduce_is_broadcast_read_backwards() {
-        for (reduce, broadcast) in named(Reduce, "circulant")
-            .unwrap()
-            .plans(17, 3, 6, None)
-            .iter()
-            .zip(&named(Broadcast, "circulant").unwrap().plans(17, 3, 6, None))
+        for (reduce, broadcast) in
+            named(Reduce, "circulant").unwrap().plans(&Shape::new(Groups::alone(17), 3, 6, None)).iter().zip(
+                &named(Broadcast, "circulant").unwrap().plans(&Shape::new(Groups::alone(17), 3, 6, None)),
+            )
         {
             for i in 0..reduce.rounds() {
                 let (one, other) = (reduce.round(i), broadcast.round(reduce.rounds() - 1 - i));

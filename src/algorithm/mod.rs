@@ -9,7 +9,9 @@ pub mod alltoall;
 pub mod barrier;
 pub mod broadcast;
 mod catalogue;
+pub mod groups;
 pub mod hypercube;
+pub mod led;
 pub mod linear;
 pub mod one_block;
 mod phases;
@@ -21,7 +23,8 @@ pub mod tree;
 
 use std::sync::Arc;
 
-pub use catalogue::CATALOGUE;
+pub use catalogue::{CATALOGUE, nested};
+use groups::Groups;
 use promise::Promise;
 
 use crate::collective::{Collective, Numbering};
@@ -60,6 +63,8 @@ pub struct Entry {
     /// Whether two ranks put each other the same block in one round and fold it: only where what is put is
     /// copied first.
     pub exchanges: bool,
+    /// Whether it goes group by group (see [`Groups`]), and so wants several ranks in some group.
+    pub nested: bool,
     fits: fn(u32) -> bool,
     build: fn(&Shape) -> Box<dyn Plan>,
 }
@@ -90,6 +95,17 @@ pub struct Shape {
     /// The ranks whose parts are not empty, in their order; `None`: all. What goes in n blocks from all
     /// ranks leaves the others out.
     pub present: Option<Arc<[Rank]>>,
+    /// Which ranks belong together; only algorithms that go group by group look at it.
+    pub groups: Arc<Groups>,
+}
+
+impl Shape {
+    /// Rank 0's.
+    pub fn new(groups: Groups, root: Rank, blocks: u32, present: Option<Arc<[Rank]>>) -> Self {
+        let p = groups.ranks();
+        let (graph, groups) = (Arc::new(Graph::new(p)), Arc::new(groups));
+        Shape { place: Place { rank: 0, size: p }, root, blocks, graph, present, groups }
+    }
 }
 
 impl Entry {
@@ -108,17 +124,10 @@ impl Entry {
         (self.build)(shape)
     }
 
-    /// All ranks' plans, in their order.
-    pub fn plans(&self, p: u32, root: Rank, blocks: u32, present: Option<Arc<[Rank]>>) -> Vec<Box<dyn Plan>> {
-        let shape = Shape {
-            place: Place { rank: 0, size: p },
-            root,
-            blocks,
-            graph: Arc::new(Graph::new(p)),
-            present,
-        };
-        let plan = |rank| self.plan(&Shape { place: Place { rank, size: p }, ..shape.clone() });
-        (0..p).map(plan).collect()
+    /// All ranks' plans, in their order, whoever's the shape is.
+    pub fn plans(&self, shape: &Shape) -> Vec<Box<dyn Plan>> {
+        let place = |rank| Place { rank, ..shape.place };
+        (0..shape.place.size).map(|rank| self.plan(&Shape { place: place(rank), ..shape.clone() })).collect()
     }
 
     /// Its place in the catalogue, which is what ranks tell each other.
@@ -127,28 +136,43 @@ impl Entry {
         CATALOGUE.iter().position(is_this).unwrap_or(CATALOGUE.len()) as u8
     }
 
-    /// Carries out the plans of all of `p` ranks on paper; see [`lockstep::check`].
-    pub fn check(&self, p: u32, root: Rank, blocks: u32) -> Result<(), Breach> {
-        self.check_present(p, root, blocks, None)
-    }
-
-    /// The same where only some ranks' parts have anything in them.
-    pub fn check_present(
-        &self,
-        p: u32,
-        root: Rank,
-        blocks: u32,
-        present: Option<Arc<[Rank]>>,
-    ) -> Result<(), Breach> {
-        let plans = self.plans(p, root, blocks, present.clone());
+    /// Carries out the plans of all ranks on paper; see [`lockstep::check`].
+    pub fn check(&self, shape: &Shape) -> Result<(), Breach> {
+        let plans = self.plans(shape);
         let blocks = plans.first().map_or(0, |plan| plan.blocks());
+        let (p, root, present) = (shape.place.size, shape.root, shape.present.clone());
         let promise = Promise { collective: self.collective, p, root, blocks, present };
         let claims = Claims { ordered: self.ordered, near: self.near, exchanges: self.exchanges };
         lockstep::check(&plans, claims, |rank| promise.start(rank), |rank| promise.end(rank))
     }
 
+    /// What stands for all that it can be asked for on `p` ranks: every [sample](Self::samples) of roots and
+    /// blocks in all ways to group the ranks that make a difference.
+    pub fn shapes(&self, p: u32) -> Vec<Shape> {
+        let (samples, groups) = (self.samples(p), self.groups(p));
+        let shape = |(groups, &(root, n))| Shape { groups, ..Shape::new(Groups::alone(p), root, n, None) };
+        groups
+            .iter()
+            .flat_map(|groups| samples.iter().map(move |sample| (Arc::clone(groups), sample)))
+            .map(shape)
+            .collect()
+    }
+
+    /// The first is the one of most consequence.
+    fn groups(&self, p: u32) -> Vec<Arc<Groups>> {
+        let groups = match (self.nested, p) {
+            (false, _) => vec![Groups::alone(p)],
+            (true, 0..=12) => {
+                let (threes, one) = (Groups::runs(p, p.div_ceil(3)), Groups::runs(p, 1));
+                vec![Groups::scattered(p), threes, one, Groups::alone(p)]
+            }
+            (true, _) => vec![Groups::scattered(p)],
+        };
+        groups.into_iter().map(Arc::new).collect()
+    }
+
     /// Roots and numbers of blocks that stand for all of them in a proof for `p` ranks.
-    pub fn samples(&self, p: u32) -> Vec<(Rank, u32)> {
+    fn samples(&self, p: u32) -> Vec<(Rank, u32)> {
         // A third is no skip, as a half and the last are.
         let mut roots = if self.collective.has_root() { vec![0, p / 3, p / 2, p - 1] } else { vec![0] };
         roots.dedup();

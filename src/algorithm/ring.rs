@@ -44,6 +44,12 @@ impl Ring {
         Ring { place, blocks: blocks.max(1), present }
     }
 
+    /// Whether there is data in any part but this one: on the ring a rank is put all parts but its own.
+    fn others_than(&self, own: Rank) -> bool {
+        let mut with_data = (0..self.place.size).filter(|&part| self.has_data(part)).take(2);
+        with_data.any(|part| part != own)
+    }
+
     fn has_data(&self, part: Rank) -> bool {
         self.present.as_ref().is_none_or(|some| some.binary_search(&part).is_ok())
     }
@@ -78,10 +84,10 @@ impl Plan for Ring {
     }
 
     fn sources(&self) -> Vec<Rank> {
-        if self.rounds() == 0 { Vec::new() } else { vec![self.place.before(1)] }
+        self.others_than(self.place.rank).then(|| self.place.before(1)).into_iter().collect()
     }
 
     fn targets(&self) -> Vec<Rank> {
-        if self.rounds() == 0 { Vec::new() } else { vec![self.place.after(1)] }
+        self.others_than(self.place.after(1)).then(|| self.place.after(1)).into_iter().collect()
     }
 }

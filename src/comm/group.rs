@@ -59,6 +59,7 @@ impl Communicator {
             world: Arc::clone(&self.world),
             place,
             number,
+            groups: Arc::new(self.world.groups(group.iter().copied())),
             group: Some(group),
             graph: Arc::new(Graph::new(place.size)),
             all_wide: self.all_wide,

@@ -26,6 +26,8 @@ mod world;
 use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
+use crate::algorithm::groups::Groups;
+use crate::algorithm::nested;
 use crate::algorithm::probe::PingPong;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
@@ -60,6 +62,8 @@ pub struct Communicator {
     /// The rank in the world of each rank; `None` where they are the same.
     group: Option<Arc<[Rank]>>,
     graph: Arc<Graph>,
+    /// Which of its ranks share a node.
+    groups: Arc<Groups>,
     /// Whether all pairs of ranks of the world have wide channels.
     all_wide: bool,
     costs: Costs,
@@ -138,12 +142,14 @@ impl Communicator {
 
     fn new(world: Arc<World>, place: Place) -> Self {
         let max_put = world.engine().limits().max_put as u64;
+        let groups = Arc::new(world.groups(0..place.size));
         Communicator {
             world,
             place,
             number: WORLD,
             group: None,
             graph: Arc::new(Graph::new(place.size)),
+            groups,
             all_wide: channels::all_wide(place.size),
             costs: Costs::default(),
             max_put,
@@ -194,9 +200,15 @@ impl Communicator {
         Window::new(Arc::clone(&self.world), len)
     }
 
-    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds.
+    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds; where ranks share nodes, `⌈log₂ g⌉` among the g
+    /// nodes, and twice as many as the largest one needs within it.
     pub fn barrier(&self) -> Result<()> {
         let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier)?;
+        let task = if self.groups.is_nested() && self.all_wide {
+            Task { plan: nested::barrier(self.place, &self.groups), ..task }
+        } else {
+            task
+        };
         self.world.engine().run(task)
     }
 

@@ -16,7 +16,7 @@ use crate::plan::compose::InStep;
 use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
-use crate::select::{self, Problem, RELAY, SMALL, last_block};
+use crate::select::{self, Nodes, Problem, RELAY, SMALL, last_block};
 
 /// What has been decided about a call: all ranks decide alike.
 pub(super) struct Decision {
@@ -79,7 +79,22 @@ impl Communicator {
         };
         let (collective, all_wide) = (call.collective, self.all_wide);
         let commutes = call.fold.as_ref().is_none_or(|fold| fold.commutes());
-        Problem { collective, p, unit, bytes, largest, half, commutes, all_wide }
+        let nodes = self.groups.is_nested().then(|| self.nodes(call, unit, bytes));
+        Problem { collective, p, unit, bytes, largest, half, commutes, all_wide, nodes }
+    }
+
+    /// What each node has of a call. O(p).
+    fn nodes<T: Element>(&self, call: &Call<T>, unit: u64, bytes: u64) -> Nodes {
+        let (groups, count) = (&self.groups, self.groups.count());
+        let parts = match &call.counts {
+            _ if call.collective.numbering() == Numbering::Whole => {
+                return Nodes { count, largest: bytes, half: bytes };
+            }
+            Counts::Each(counts) => groups.sums(|rank| counts[rank as usize] * unit as usize),
+            _ => groups.sums(|_| (bytes / u64::from(self.size())) as usize),
+        };
+        let largest = parts.iter().max().map_or(0, |&most| most as u64);
+        Nodes { count, largest, half: select::half(&parts) }
     }
 
     fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {
@@ -122,6 +137,7 @@ impl Communicator {
             blocks,
             graph: Arc::clone(&self.graph),
             present: present(&parts),
+            groups: Arc::clone(&self.groups),
         };
         let plan = match entry.plan(&shape) {
             plan if problem.is_in_step(entry, &self.costs) => Box::new(InStep(plan)),

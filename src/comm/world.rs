@@ -3,10 +3,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
 use crate::engine::{Engine, Task};
 use crate::error::{self, Error, Result};
 use crate::locality::layout::Layout;
+use crate::rank::Rank;
 use crate::transport::Region;
 
 /// The engine of this process, for one thread at a time.
@@ -39,6 +41,11 @@ impl World {
             layout,
             farewell: farewell.map(Mutex::new),
         })
+    }
+
+    /// Some ranks of the world by the nodes that they share.
+    pub(super) fn groups(&self, ranks: impl Iterator<Item = Rank>) -> Groups {
+        Groups::new(ranks.map(|rank| self.layout().map_or(rank, |layout| layout.node(rank))))
     }
 
     /// Which rank of the world is on which node, where they are processes.

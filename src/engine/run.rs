@@ -301,7 +301,8 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{self, CATALOGUE};
+    use crate::algorithm::groups::Groups;
+    use crate::algorithm::{self, CATALOGUE, Shape};
     use crate::collective::Collective::Broadcast;
     use crate::plan::Blocks;
     use proptest::prelude::*;
@@ -310,13 +311,17 @@ mod tests {
 
     fn runs(entry: &algorithm::Entry, p: u32, root: Rank, n: u32) -> Runs {
         let run = |plan| Run::new(plan, 1 + (p + n) % LOOKAHEAD);
-        entry.plans(p, root, n, None).into_iter().map(run).collect()
+        entry
+            .plans(&Shape { root, blocks: n, ..entry.shapes(p).swap_remove(0) })
+            .into_iter()
+            .map(run)
+            .collect()
     }
 
     /// A rank's plan of the broadcast of 8 ranks and 12 blocks.
     fn broadcast(rank: usize) -> Box<dyn Plan> {
         let entry = algorithm::named(Broadcast, "circulant").unwrap();
-        entry.plans(8, 0, 12, None).swap_remove(rank)
+        entry.plans(&Shape::new(Groups::alone(8), 0, 12, None)).swap_remove(rank)
     }
 
     /// Delivers puts in random order, refuses some, and gives the order of events that came out.
@@ -393,7 +398,10 @@ mod tests {
 
     #[test]
     fn an_arrival_that_nobody_expects_is_told() {
-        let plan = algorithm::named(Broadcast, "circulant").unwrap().plans(2, 0, 3, None).swap_remove(1);
+        let plan = algorithm::named(Broadcast, "circulant")
+            .unwrap()
+            .plans(&Shape::new(Groups::alone(2), 0, 3, None))
+            .swap_remove(1);
         let mut run = Run::new(plan, LOOKAHEAD);
         assert_eq!(run.arrived(3), Err(Unexpected { round: 3 }));
         assert_eq!(run.arrived(0), Ok(()));

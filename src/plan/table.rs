@@ -147,12 +147,17 @@ fn name(block: u32, plan: &impl Plan, numbering: Numbering) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::{CATALOGUE, Entry, named, of};
+    use crate::algorithm::groups::Groups;
+    use crate::algorithm::{CATALOGUE, Entry, Shape, named, of};
     use crate::collective::Collective::{self, *};
     use crate::plan::Needs;
 
     fn table(entry: &Entry, p: u32, blocks: u32, width: usize) -> String {
-        render(&entry.plans(p, 0, blocks, None), entry.collective.numbering(), width)
+        render(
+            &entry.plans(&Shape::new(Groups::alone(p), 0, blocks, None)),
+            entry.collective.numbering(),
+            width,
+        )
     }
 
     fn first(collective: Collective) -> &'static Entry {

@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use circulant::algorithm::{self, Entry, torus};
+use circulant::algorithm::groups::Groups;
+use circulant::algorithm::{self, Entry, Shape, torus};
 use circulant::collective::{Collective, Numbering};
 use circulant::error::Error;
 use circulant::plan::{Plan, table};
@@ -29,6 +30,7 @@ use crate::output::print;
 ///   circulant plan broadcast -p 17 -n 6
 ///   circulant plan reduce -p 5 -n 3 --root 2
 ///   circulant plan allgather -p 12 --algorithm torus
+///   circulant plan broadcast -p 12 -n 4 --algorithm leader --nodes 3
 ///   circulant plan allreduce --list
 ///   circulant plan --list
 #[derive(clap::Args)]
@@ -53,6 +55,10 @@ pub struct Arguments {
     /// The algorithm [default: the first of the collective's in --list]
     #[arg(long, value_name = "NAME")]
     algorithm: Option<String>,
+
+    /// On how many nodes, in contiguous runs of nearly equal length, for algorithms that go node by node
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
+    nodes: u32,
 
     /// Print the catalogue of all algorithms, or of the collective's, and no plan
     #[arg(long)]
@@ -84,14 +90,18 @@ impl Arguments {
     fn print_plan(&self, collective: Collective, p: u32) -> Result<(), Box<dyn std::error::Error>> {
         let entry = self.entry(collective)?;
         self.check_numbers(entry, p)?;
-        let plans = entry.plans(p, self.root, self.blocks, None);
+        let plans = entry.plans(&self.shape(p));
         print(|out| {
             head(out, entry, &*plans[0], self.root)?;
             writeln!(out, "\n{}", table::render(&plans, collective.numbering(), WIDTH))
         })?;
-        entry.check(p, self.root, self.blocks)?;
+        entry.check(&self.shape(p))?;
         print(|out| writeln!(out, "{}", proved(entry, p)))?;
         Ok(())
+    }
+
+    fn shape(&self, p: u32) -> Shape {
+        Shape::new(Groups::runs(p, self.nodes), self.root, self.blocks, None)
     }
 
     fn entry(&self, collective: Collective) -> Result<&'static Entry, Error> {
@@ -128,6 +138,10 @@ impl Arguments {
         if self.root != 0 && !entry.collective.has_root() {
             return bad(format!("{collective} has no root"), "leave --root out".to_owned());
         }
+        if self.nodes != 1 && !entry.nested {
+            let what = format!("{collective} by {name} knows no nodes");
+            return bad(what, "leave --nodes out, or take --algorithm leader".to_owned());
+        }
         if self.blocks != 1 && !entry.pipelined {
             let pipelined = algorithm::of(entry.collective).find(|entry| entry.pipelined);
             let cure =
@@ -153,7 +167,7 @@ impl Arguments {
             let what = format!("{held} blocks of {p} ranks together are too many to prove");
             return too_many(what, format!("take fewer ranks or blocks: {MOST_HELD} in all"));
         }
-        let rounds = u64::from(p) * u64::from(entry.plans(p, self.root, self.blocks, None)[0].rounds());
+        let rounds = u64::from(p) * u64::from(entry.plan(&self.shape(p)).rounds());
         if rounds > MOST_ROUNDS {
             let what = format!("{rounds} rounds of {p} ranks together are too many to print");
             return too_many(what, format!("take fewer ranks or blocks: {MOST_ROUNDS} in all"));
@@ -241,6 +255,7 @@ mod tests {
             blocks,
             root,
             algorithm: algorithm.map(str::to_owned),
+            nodes: 1,
             list: false,
         }
     }

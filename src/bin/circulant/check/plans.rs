@@ -50,14 +50,14 @@ fn prove_one(entry: &Entry, p: u32) -> Result<Proved, String> {
     if !entry.fits(p) {
         return Ok(Proved::default());
     }
-    let samples = entry.samples(p);
-    for &(root, n) in &samples {
-        entry.check(p, root, n).map_err(|breach| {
-            let (collective, name) = (entry.collective.name(), entry.name);
-            format!("{collective} by {name}, p = {p}, n = {n}, root {root}: {breach}")
+    let shapes = entry.shapes(p);
+    for shape in &shapes {
+        entry.check(shape).map_err(|breach| {
+            let (collective, name, n, root) = (entry.collective.name(), entry.name, shape.blocks, shape.root);
+            format!("{collective} by {name}, p = {p}, n = {n}, root {root}, {}: {breach}", shape.groups)
         })?;
     }
-    Ok(Proved { graphs: 1, plans: samples.len() as u64 * u64::from(p) })
+    Ok(Proved { graphs: 1, plans: shapes.len() as u64 * u64::from(p) })
 }
 
 /// An aligned table of what was proved, a line an algorithm.

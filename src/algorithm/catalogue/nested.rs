@@ -1,0 +1,186 @@
+//! The catalogue's algorithms for ranks in groups: what crosses from group to group does so once a group.
+//!
+//! Names: `leader` is the circulant graph among the groups' leaders, `leader-ring` the ring. In formulas g is
+//! the number of groups, k the largest one's ranks, `q_g` and `q_k` their binary logarithms rounded up.
+
+use std::sync::Arc;
+
+use super::PLAIN;
+use crate::algorithm::all_broadcast::AllBroadcast;
+use crate::algorithm::barrier::Dissemination;
+use crate::algorithm::broadcast::Circulant;
+use crate::algorithm::groups::Groups;
+use crate::algorithm::led::{Among, Leaders, Led, Scope, Signals};
+use crate::algorithm::one_block::OneBlock;
+use crate::algorithm::ring::Ring;
+use crate::algorithm::{Entry, Shape};
+use crate::plan::Plan;
+use crate::plan::compose::{Landed, Reversed, Then};
+use crate::rank::{Place, Rank};
+
+const NESTED: &str = "ranks in groups";
+const NESTED_COMMUTATIVE: &str = "ranks in groups; commutative operators";
+const LEADERS: &str = "leaders as in Kielmann et al., doi:10.1145/301104.301116, block by block";
+
+const LED: Entry =
+    Entry { name: "leader", source: LEADERS, restriction: NESTED, near: false, nested: true, ..PLAIN };
+
+const FOLDED: Entry = Entry { restriction: NESTED_COMMUTATIVE, ordered: false, ..LED };
+
+/// A plan among the leaders, of any kind.
+type Outer = Box<dyn Plan>;
+
+/// All of the root's blocks.
+fn broadcast(shape: &Shape) -> Led<Circulant> {
+    let leaders = Leaders::new(&shape.groups, Some(shape.root));
+    let (roots, blocks) = (shape.groups.of(shape.root), shape.blocks.max(1));
+    let group = own_group(shape);
+    let held = if group.rank == roots { 0..blocks } else { 0..0 };
+    let outer = Circulant::new(group, roots, blocks);
+    Led::new(shape.place, &leaders, blocks, Scope::Same, outer, (held, blocks))
+}
+
+/// A rank's group among the groups.
+fn own_group(shape: &Shape) -> Place {
+    Place { rank: shape.groups.of(shape.place.rank), size: shape.groups.count() }
+}
+
+/// Of a vector in a part for each group, every leader's own part to all.
+fn parts_of_groups(shape: &Shape, outer: fn(Place) -> Outer) -> Led<Outer> {
+    let (leaders, group) = (Leaders::new(&shape.groups, None), own_group(shape));
+    let held = (group.rank..group.rank + 1, 1);
+    Led::new(shape.place, &leaders, group.size, Scope::Same, outer(group), held)
+}
+
+fn allreduce(shape: &Shape, outer: fn(Place) -> Outer) -> Box<dyn Plan> {
+    Box::new(Then(Reversed(parts_of_groups(shape, outer)), parts_of_groups(shape, outer)))
+}
+
+/// Every rank's part to all of its group.
+fn parts_within(shape: &Shape) -> Among<AllBroadcast> {
+    let (groups, n) = (&shape.groups, shape.blocks.max(1));
+    let group = groups.of(shape.place.rank);
+    let has_data = |member: &Rank| is_present(shape, *member);
+    let members = groups.members(group);
+    let present = (0..).zip(members.iter()).filter(|(_, member)| has_data(member)).map(|(index, _)| index);
+    let present: Option<Arc<[Rank]>> = shape.present.as_ref().map(|_| present.collect());
+    let within = groups.place_within(shape.place.rank);
+    let plan = AllBroadcast::new(within, n, Arc::clone(groups.graph_within(group)), present);
+    let rounds = if groups.rounds_within() == 0 { 0 } else { n - 1 + groups.rounds_within() };
+    Among::members(shape.place, groups, parts(shape), rounds, plan)
+}
+
+/// Every group's parts to all others: to leaders, and on to their groups.
+fn parts_among(shape: &Shape, outer: fn(&Shape, Place, Option<Arc<[Rank]>>) -> Outer) -> Led<Outer> {
+    let (groups, n) = (&shape.groups, shape.blocks.max(1));
+    let has_data = |group: &u32| groups.members(*group).iter().any(|&member| is_present(shape, member));
+    let present: Option<Arc<[Rank]>> =
+        shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
+    let (leaders, outer) = (Leaders::new(groups, None), outer(shape, own_group(shape), present));
+    Led::new(shape.place, &leaders, shape.place.size * n, parts(shape), outer, (0..0, 0))
+}
+
+fn parts(shape: &Shape) -> Scope {
+    Scope::Parts { n: shape.blocks.max(1), present: shape.present.clone() }
+}
+
+fn is_present(shape: &Shape, rank: Rank) -> bool {
+    shape.present.as_ref().is_none_or(|some| some.binary_search(&rank).is_ok())
+}
+
+fn circulant(shape: &Shape, group: Place, present: Option<Arc<[Rank]>>) -> Outer {
+    Box::new(AllBroadcast::new(group, shape.blocks, Arc::clone(shape.groups.graph_among()), present))
+}
+
+fn ring(shape: &Shape, group: Place, present: Option<Arc<[Rank]>>) -> Outer {
+    Box::new(Ring::in_blocks(group, shape.blocks, present))
+}
+
+/// Leaders hear of their groups, of each other, and tell their groups.
+pub fn barrier(place: Place, groups: &Arc<Groups>) -> Box<dyn Plan> {
+    let down = || {
+        let signals = Signals(Circulant::new(groups.place_within(place.rank), 0, 1));
+        Among::members(place, groups, Scope::Same, groups.rounds_within(), signals)
+    };
+    let among = Among::leaders(place, &Leaders::new(groups, None), Dissemination::new);
+    Box::new(Then(Then(Landed::stored(Reversed(down())), among), down()))
+}
+
+pub(super) const BROADCAST: &[Entry] = &[Entry {
+    rounds: "2 (n - 2 + q_g + q_k)",
+    volume: "m (n - 1 + q_g) / n, and as much within the group",
+    pipelined: true,
+    build: |shape| Box::new(broadcast(shape)),
+    ..LED
+}];
+
+pub(super) const REDUCE: &[Entry] = &[Entry {
+    rounds: "2 (n - 2 + q_g + q_k)",
+    volume: "m",
+    pipelined: true,
+    build: |shape| Box::new(Reversed(broadcast(shape))),
+    ..FOLDED
+}];
+
+pub(super) const ALLREDUCE: &[Entry] = &[
+    Entry {
+        rounds: "4 (q_g + q_k)",
+        volume: "2 m (g - 1) / g, and m q_k within the group",
+        build: |shape| allreduce(shape, |group| Box::new(OneBlock::new(group))),
+        ..FOLDED
+    },
+    Entry {
+        name: "leader-ring",
+        rounds: "4 (g - 1 + q_k)",
+        volume: "2 m (g - 1) / g, and m q_k within the group",
+        build: |shape| allreduce(shape, |group| Box::new(Ring::whole(group))),
+        ..FOLDED
+    },
+];
+
+pub(super) const ALLGATHER: &[Entry] = &[
+    Entry {
+        rounds: "n - 1 + q_k + 2 (n - 2 + q_g + q_k)",
+        volume: "m (g - 1) / g, and m within the group",
+        pipelined: true,
+        scattered: true,
+        build: |shape| Box::new(Then(parts_within(shape), parts_among(shape, circulant))),
+        ..LED
+    },
+    Entry {
+        name: "leader-ring",
+        rounds: "n - 1 + q_k + 2 (n (g - 1) - 1 + q_k)",
+        volume: "m (g - 1) / g, and m within the group",
+        pipelined: true,
+        scattered: true,
+        build: |shape| Box::new(Then(parts_within(shape), parts_among(shape, ring))),
+        ..LED
+    },
+];
+
+pub(super) const REDUCE_SCATTER: &[Entry] = &[
+    Entry {
+        rounds: "n - 1 + q_k + 2 (n - 2 + q_g + q_k)",
+        volume: "m (g - 1) / g, and m within the group",
+        pipelined: true,
+        scattered: true,
+        build: |shape| Box::new(Then(Reversed(parts_among(shape, circulant)), Reversed(parts_within(shape)))),
+        ..FOLDED
+    },
+    Entry {
+        name: "leader-ring",
+        rounds: "n - 1 + q_k + 2 (n (g - 1) - 1 + q_k)",
+        volume: "m (g - 1) / g, and m within the group",
+        pipelined: true,
+        scattered: true,
+        build: |shape| Box::new(Then(Reversed(parts_among(shape, ring)), Reversed(parts_within(shape)))),
+        ..FOLDED
+    },
+];
+
+pub(super) const BARRIER: &[Entry] = &[Entry {
+    rounds: "q_g + 2 q_k",
+    volume: "0",
+    build: |shape| barrier(shape.place, &shape.groups),
+    ..LED
+}];
