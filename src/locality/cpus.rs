@@ -47,9 +47,11 @@ impl Cpus {
         self.0.len()
     }
 
-    /// The least and the greatest number.
-    pub fn ends(&self) -> Option<(u32, u32)> {
-        Some((*self.0.first()?, *self.0.last()?))
+    /// A number that equal sets have, and in all likelihood no others, in whatever build (FNV-1a,
+    /// <http://www.isthe.com/chongo/tech/comp/fnv/>).
+    pub fn digest(&self) -> u64 {
+        let bytes = self.0.iter().flat_map(|cpu| cpu.to_le_bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
     }
 }
 
@@ -98,6 +100,14 @@ mod tests {
         assert_eq!(set(&[]), "CPUs ");
         assert_eq!(set(&[5]), "CPU 5");
         assert_eq!(set(&[67, 0, 1, 2, 64, 66, 65, 3, 9]), "CPUs 0-3,9,64-67");
+    }
+
+    #[test]
+    fn sets_of_the_same_ends_and_as_many_have_digests_of_their_own() {
+        let digest = |numbers: [u32; 4]| Cpus::from_iter(numbers).digest();
+        assert_eq!(digest([0, 2, 4, 7]), digest([7, 4, 2, 0]));
+        assert_ne!(digest([0, 2, 4, 7]), digest([0, 3, 4, 7]));
+        assert_ne!(Cpus::default().digest(), Cpus::from_iter([0]).digest());
     }
 
     #[test]

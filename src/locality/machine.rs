@@ -79,8 +79,8 @@ pub struct Seat {
     pub cache: Option<u32>,
     /// The core.
     pub core: Option<u32>,
-    /// First, last, and number of its CPUs: together the mark of the set, as sets occur.
-    pub cpus: Option<(u32, u32, u32)>,
+    /// A digest of the set of its CPUs: two that are equal are, but for one case in 2^64, the same set.
+    pub cpus: Option<u64>,
 }
 
 /// Nothing is known of the machine, and this is why.
@@ -114,7 +114,7 @@ impl Machine {
             domain: shared(cores().map(|(_, core)| core.domain)),
             cache: shared(cores().map(|(_, core)| core.cache)),
             core: shared(cores().map(|(number, _)| Some(number))),
-            cpus: mark(cpus),
+            cpus: Some(cpus.digest()),
         }
     }
 }
@@ -125,13 +125,9 @@ impl Seat {
         let Some(cpus) = Cpus::of_this_thread() else { return Seat::default() };
         match survey(false) {
             Ok(machine) if machine.here => machine.seat(&cpus),
-            _ => Seat { cpus: mark(&cpus), ..Seat::default() },
+            _ => Seat { cpus: Some(cpus.digest()), ..Seat::default() },
         }
     }
-}
-
-fn mark(cpus: &Cpus) -> Option<(u32, u32, u32)> {
-    cpus.ends().map(|(first, last)| (first, last, cpus.len() as u32))
 }
 
 /// The number that all have, if there is one.
@@ -151,7 +147,7 @@ mod tests {
             domain: Some(127),
             cache: Some(255),
             core: Some(1023),
-            cpus: Some((1023, 1023, 1024)),
+            cpus: Some(u64::MAX),
         };
         let text = serde_json::to_string(&seat).unwrap();
         assert!(text.len() <= 100, "{text}");
@@ -198,6 +194,6 @@ mod synthetic_tests {
     fn this_machine_gives_every_process_its_cpus() {
         let own = Seat::own();
         let cpus = Cpus::of_this_thread().unwrap();
-        assert_eq!(own.cpus.map(|(.., count)| count as usize), Some(cpus.len()));
+        assert_eq!(own.cpus, Some(cpus.digest()));
     }
 }

@@ -17,6 +17,7 @@ pub mod faulty;
 pub mod loopback;
 pub mod memory;
 pub mod mixed;
+mod room;
 mod segment;
 pub mod shm;
 mod wait;

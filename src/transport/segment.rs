@@ -18,6 +18,7 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Resource, getpid, getrlimit};
 
+use super::room::{self, Owner, Room};
 use crate::error::{Error, Result};
 
 /// A segment that this process has made.
@@ -46,8 +47,9 @@ pub(super) struct Mapping(MmapRaw);
 const DESCRIPTOR_BITS: u32 = 24;
 const SERIAL_BITS: u32 = 39;
 
-/// From here on it is worth 20 µs to ask how much memory there is.
-const LARGE: usize = 16 << 20;
+/// Space is taken in pieces of so much, and before each it is asked how much there is: others take it at the same
+/// time. Less is not worth the question.
+const PIECE: usize = 4 << 20;
 
 impl Segment {
     /// `len` zeroed bytes; at least one.
@@ -55,7 +57,7 @@ impl Segment {
     /// Fails where there is no memory, or a limit is hit, with its cure.
     pub fn create(len: usize) -> Result<Segment> {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        check_room(len)?;
+        check_file_size(len)?;
         let serial = LAST.fetch_add(1, Ordering::Relaxed) % (1 << SERIAL_BITS);
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create(name(nonce(), serial), flags)
@@ -64,8 +66,7 @@ impl Segment {
         if number >= 1 << DESCRIPTOR_BITS {
             return Err(refused("memfd_create", Errno::MFILE, len, "close some of the process's files"));
         }
-        retry_on_intr(|| fallocate(&descriptor, FallocateFlags::empty(), 0, len as u64))
-            .map_err(|e| refused("fallocate", e, len, "ask for less, or free memory"))?;
+        take(&descriptor, len)?;
         fcntl_add_seals(&descriptor, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
             .map_err(|e| refused("fcntl (F_ADD_SEALS)", e, len, "report this"))?;
         Ok(Segment { descriptor, len, label: Label { descriptor: number, serial }, maker: getpid() })
@@ -160,23 +161,34 @@ fn refused(call: &str, error: Errno, len: usize, cure: &str) -> Error {
     Error::transport(call, format!("{error}, for a window of {len} bytes"), cure)
 }
 
-/// What a memfd is not limited by would be taken until the kernel kills somebody; and beyond the limit on
-/// files it would kill us.
-fn check_room(len: usize) -> Result<()> {
+/// Beyond the limit on files the kernel would kill us.
+fn check_file_size(len: usize) -> Result<()> {
     if getrlimit(Resource::Fsize).current.is_some_and(|limit| limit < len as u64) {
         return Err(refused("fallocate", Errno::FBIG, len, "ask for less, or raise `ulimit -f`"));
-    }
-    if len >= LARGE && available().is_some_and(|available| available < len as u64) {
-        return Err(refused("fallocate", Errno::NOMEM, len, "ask for less, or free memory"));
     }
     Ok(())
 }
 
-/// Bytes of memory that can be had without pushing others out, where the system tells.
-fn available() -> Option<u64> {
-    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+/// Takes space for a whole segment.
+fn take(descriptor: &OwnedFd, len: usize) -> Result<()> {
+    for at in (0..len).step_by(PIECE) {
+        check_room(len, len - at)?;
+        let (at, piece) = (at as u64, PIECE.min(len - at) as u64);
+        retry_on_intr(|| fallocate(descriptor, FallocateFlags::empty(), at, piece))
+            .map_err(|e| refused("fallocate", e, len, Owner::Machine.cure()))?;
+    }
+    Ok(())
+}
+
+/// What a memfd is not limited by would be taken until the kernel kills somebody. `rest` is still to be taken.
+fn check_room(len: usize, rest: usize) -> Result<()> {
+    match (len >= PIECE).then(room::left).flatten().filter(|room| room.bytes < rest as u64) {
+        None => Ok(()),
+        Some(Room { bytes, of }) => {
+            let what = format!("{of} has {bytes} bytes left, for a window of {len} bytes");
+            Err(Error::transport("fallocate", what, of.cure()))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ fn during_any_collective() {
 }
 
 /// What is in /dev/shm whose name begins with one of these process numbers.
-fn shared_memory_of(pids: &[String]) -> Vec<String> {
+pub fn shared_memory_of(pids: &[String]) -> Vec<String> {
     let names = std::fs::read_dir("/dev/shm").unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     names.filter(|name| pids.iter().any(|pid| name.split(':').next() == Some(pid))).collect()
@@ -170,6 +170,23 @@ fn a_rank_that_is_stopped_is_told_of_and_awaited() {
     met.signal(1, Signal::CONT);
     for end in met.end() {
         assert!(end.status.success(), "{end:?}");
+    }
+}
+
+#[test]
+fn beside_a_rank_that_is_stopped_nobody_waits_in_silence_for_one_that_was_killed() {
+    for provider in ["shm", "shm", "tcp"] {
+        let job = Job::new(3, &ON.replace("30000", "3000000")).set("CIRCULANT_PROVIDER", provider);
+        let met = job.but(1, &ON.replace("world", "world say joined").replace("30000", "3000000")).meet();
+        met.wait_for(1, "joined");
+        met.signal(1, Signal::STOP);
+        met.signal(2, Signal::KILL);
+        // It has ended, or says for whom it waits: rank 1 may have been stopped amid a put.
+        met.wait_for_error(0, "rank ");
+        met.signal(1, Signal::CONT);
+        let ends = met.end();
+        ends[0].assert_error(&["error: rank 2 is lost: "]);
+        ends[1].assert_error(&["error: rank 2 is lost: "]);
     }
 }
 

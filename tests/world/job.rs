@@ -26,8 +26,10 @@ pub struct Job {
     ranks: u32,
     /// The last ones of these are somebody else.
     started: u32,
-    /// How many nodes they take themselves for, if not for this one.
-    nodes: Option<u32>,
+    /// Pretended ones.
+    nodes: u32,
+    /// A rank that another command starts, and that command.
+    inside: Option<(u32, Vec<String>)>,
     /// Of all ranks, or of one.
     variables: Vec<(Option<u32>, String, String)>,
 }
@@ -35,14 +37,9 @@ pub struct Job {
 impl Job {
     /// `ranks` ranks of one script, over the [usual](usual) transport.
     pub fn new(ranks: u32, script: &str) -> Job {
-        Job { ranks, started: ranks, nodes: None, variables: Vec::new() }
+        Job { ranks, started: ranks, nodes: 1, inside: None, variables: Vec::new() }
             .set("CIRCULANT_PROVIDER", &usual())
             .set(SCRIPT, script)
-    }
-
-    /// Divided among so many pretended nodes, as the launcher divides ranks.
-    pub fn on_nodes(self, nodes: u32) -> Job {
-        Job { nodes: Some(nodes), ..self }
     }
 
     /// Another script for one rank.
@@ -67,6 +64,16 @@ impl Job {
         Job { started: rank, ..self }
     }
 
+    /// One rank is started by another command, which these words are the beginning of; only without a launcher.
+    pub fn inside(self, rank: u32, words: &[&str]) -> Job {
+        Job { inside: Some((rank, words.iter().map(|&word| word.to_owned()).collect())), ..self }
+    }
+
+    /// The ranks take themselves for so many nodes, divided as the launcher does.
+    pub fn on_nodes(self, nodes: u32) -> Job {
+        Job { nodes, ..self }
+    }
+
     fn variables_of(&self, rank: Option<u32>) -> impl Iterator<Item = (&String, &String)> {
         let its = move |of: &Option<u32>| of.is_none() || *of == rank;
         self.variables.iter().filter(move |(of, ..)| its(of)).map(|(_, name, value)| (name, value))
@@ -76,7 +83,9 @@ impl Job {
     pub fn launch(&self) -> Launched {
         let mut launcher = Command::new(env!("CARGO_BIN_EXE_circulant"));
         launcher.args(["run", "--label", "-n", &self.ranks.to_string()]);
-        launcher.args(self.nodes.iter().map(|nodes| format!("--nodes={nodes}")));
+        if self.nodes > 1 {
+            launcher.args(["--nodes", &self.nodes.to_string()]);
+        }
         launcher.arg("--").args(this_program());
         launcher.envs(self.variables_of(None));
         Launched { ranks: self.ranks, launcher: Process::start(launcher) }
@@ -86,12 +95,15 @@ impl Job {
     pub fn meet(&self) -> Met {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap().port();
         let start = |rank: u32| {
-            let [program, args @ ..] = this_program();
-            let mut command = Command::new(program);
-            command.args(args).env("CIRCULANT_RENDEZVOUS", format!("127.0.0.1:{port}"));
+            let outer =
+                self.inside.iter().filter(|(inner, _)| *inner == rank).flat_map(|(_, words)| words.clone());
+            let words: Vec<String> = outer.chain(this_program()).collect();
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).env("CIRCULANT_RENDEZVOUS", format!("127.0.0.1:{port}"));
             command.env("CIRCULANT_RANK", rank.to_string()).env("CIRCULANT_SIZE", self.ranks.to_string());
-            let node = self.nodes.map(|nodes| (rank * nodes / self.ranks).to_string());
-            command.envs(node.map(|node| ("CIRCULANT_NODE", node)));
+            if self.nodes > 1 {
+                command.env("CIRCULANT_NODE", (rank * self.nodes / self.ranks).to_string());
+            }
             command.envs(self.variables_of(Some(rank)));
             Process::start(command)
         };
@@ -123,6 +135,11 @@ pub struct Outcome {
 }
 
 impl Launched {
+    /// Waits for a line with these words on a rank's standard output.
+    pub fn wait_for(&self, words: &str) {
+        self.launcher.out.next_with(words);
+    }
+
     /// Waits for the end of the launcher, which is the end of all ranks.
     pub fn end(self) -> Outcome {
         let End { status, out, err } = self.launcher.end();
@@ -186,6 +203,13 @@ impl Program {
 
     /// Any command.
     pub fn of(command: Command) -> Program {
+        Program(command)
+    }
+
+    /// These words as a command.
+    pub fn of_words(words: &[&str]) -> Program {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]);
         Program(command)
     }
 

@@ -11,10 +11,12 @@ mod deaths;
 mod disagreements;
 mod groups;
 mod job;
+mod kills;
 mod operators;
 mod rank;
 mod refusals;
 mod sample;
+mod shared;
 mod wanted;
 
 #[test]

@@ -15,6 +15,7 @@
 //! | `say` WORD | a line on the standard output |
 //! | `carrier` | says what carries puts, and why it is not shared memory |
 //! | `cramp` | allows this process no files, and so no shared memory |
+//! | `forbid` | from now on the kernel refuses this process to write other processes' memory |
 //! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -90,6 +91,7 @@ impl Rank {
                 "cramp" => setrlimit(Resource::Fsize, Rlimit { current: Some(1), maximum: Some(1) })
                     .expect("a process may have less"),
                 "say" => println!("{}", next::<String>(words)),
+                "forbid" => forbid_writev().expect("a process may forbid itself something"),
                 "exit" | "panic" | "abort" | "kill" | "stop" | "hang" => be_of_no_more_use(word),
                 call => self.call(call)?,
             }
@@ -156,6 +158,26 @@ fn tell_carrier(comm: &Communicator) {
     if let Some(why) = &comm.about().without_shm {
         println!("no shared memory: {why}");
     }
+}
+
+/// As the filters of containers do it.
+fn forbid_writev() -> std::io::Result<()> {
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let jump = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let end = libc::BPF_RET | libc::BPF_K;
+    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut steps = [
+        step(load, 0, 0), // the call's number, which is first in what a filter sees
+        step(jump, 1, libc::SYS_process_vm_writev as u32),
+        step(end, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(end, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
+    let (mode, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+    rustix::thread::set_no_new_privs(true)?;
+    // SAFETY: - the filter points to as many steps as it says, which live until the call has returned
+    let done = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, &raw const filter) };
+    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 fn be_of_no_more_use(how: &str) {

@@ -167,7 +167,7 @@ impl std::fmt::Display for Missing {
 fn cure(call: &str, error: Errno) -> &'static str {
     match error {
         Errno::MFILE | Errno::NFILE => "raise `ulimit -n`",
-        Errno::ACCESS | Errno::PERM => "start all ranks as one user, with /proc mounted without hidepid",
+        Errno::ACCESS | Errno::PERM => "start all ranks as one user, from a program that it may read",
         _ if call == "mmap" => MAPPING_CURE,
         _ => "see the system's log",
     }

@@ -16,6 +16,7 @@
 //! | `board` | where these lie in shared memory |
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
+//! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
 mod board;
@@ -23,6 +24,7 @@ mod card;
 mod gate;
 mod home;
 mod peer;
+pub mod plain;
 mod primitive;
 mod remote;
 mod ring;
@@ -43,7 +45,7 @@ use super::memory::Memory;
 use super::segment::{Label, Mapping, Segment, nonce};
 use super::wait::{Bed, Sleeper};
 use super::{Event, Limits, Posted, Put, Region, RemoteKey, Transport, wait};
-use crate::error::{Error, Result};
+use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
 use board::{Board, CHUNK, CHUNKS, Chunks, Destination, NOTICES};
 use card::Card;
@@ -99,6 +101,10 @@ const INJECT: usize = 4096;
 const IN_FLIGHT: usize = 256;
 /// How long to leave a rank alone that is about to leave the gate.
 const MOMENT: Duration = Duration::from_micros(20);
+/// And one that has been there for long.
+const LONG_MOMENT: Duration = Duration::from_millis(5);
+/// How long a put may take to the end of a rank before that is told: it is a copy, which takes moments.
+const INSIDE: Duration = Duration::from_secs(2);
 /// How long a peer may be neither seen nor known to have ended: the last thread of one that is being killed
 /// needs less.
 const UNCLEAR: Duration = Duration::from_secs(2);
@@ -376,19 +382,25 @@ impl Shm {
     }
 
     /// Lets no put in any more, and waits for those that are in already. Who was killed inside is not waited
-    /// for; who was stopped there is, as it would go on into memory that is somebody else's by then.
-    fn close_gate(&self) {
+    /// for; who was stopped there is, as it would go on into memory that is somebody else's by then, and `tell`
+    /// hears of it once, after `patience`.
+    fn close_gate(&self, patience: Duration, mut tell: impl FnMut(&Peer)) {
         let gate = self.board.gate();
         gate.close();
         for (rank, peer) in self.peers.iter().enumerate() {
-            let mut seen = Instant::now();
+            let start = Instant::now();
+            let (mut seen, mut told) = (start, false);
             while gate.holds(rank) {
                 match peer.card.home.state(peer.card.board) {
                     State::Lives => seen = Instant::now(),
                     State::Unclear if seen.elapsed() < UNCLEAR => {}
                     State::Unclear | State::Ended => break,
                 }
-                std::thread::sleep(MOMENT);
+                if !told && start.elapsed() >= patience {
+                    tell(peer);
+                    told = true;
+                }
+                std::thread::sleep(if told { LONG_MOMENT } else { MOMENT });
             }
         }
     }
@@ -464,7 +476,7 @@ impl Transport for Shm {
         }
         // Nobody need write into this process any more.
         let _ = set_ptracer(PTracer::None);
-        self.close_gate();
+        self.close_gate(INSIDE, |peer| error::tell(stays_inside(peer)));
         self.peers.clear();
         self.bells.clear();
         self.lives.clear();
@@ -511,13 +523,13 @@ impl Target {
     }
 }
 
-/// Stores a put's bytes in a window.
+/// Stores a put's bytes in a window. Its key is the target's word, so one that is bad is no fault of the caller.
 fn store(put: &Put<'_>, name: Rank, window: &Mapping) -> Result<()> {
     let (start, len) = (put.to.base.wrapping_add(put.to_offset), put.len());
     let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
     let Some(start) = usize::try_from(start).ok().filter(fits) else {
         let what = format!("{len} bytes at {start} of a window of {} at rank {name}", window.len());
-        return Err(Error::argument("put", what, "stay in the window"));
+        return Err(Error::transport("put", what, "are all ranks of one version and one job?"));
     };
     // SAFETY: - there are as many bytes in the mapping from `start` on (just checked)
     //         - nobody else writes them: the target has offered them for this put (the engine's readiness)
@@ -542,7 +554,8 @@ unsafe fn gather(put: &Put<'_>, mut to: *mut u8) {
     }
 }
 
-/// Lets the kernel write a put's bytes into the peer's private memory.
+/// Lets the kernel write a put's bytes into the peer's private memory: where the key says, as the kernel knows
+/// the peer's pages, and not its regions. Chunks are checked by the peer ([`deliver`]).
 fn write_private(put: &Put<'_>, name: Rank, card: &Card, lives: &mut Handles) -> Result<()> {
     let life = lives.of(name, || card.home.life(card.board).map_err(|e| e.of(name, "process")))?;
     // Its number may be somebody else's by now.
@@ -620,6 +633,15 @@ impl Bell {
     fn silence(&self) {
         let _ = read(&self.reader, &mut [0_u8; 64]);
     }
+}
+
+/// Why a rank cannot end yet.
+fn stays_inside(Peer { name: rank, card, .. }: &Peer) -> String {
+    let pid = card.home.pid.as_raw_pid();
+    format!(
+        "shm: rank {rank} (pid {pid}) stands still amid a put into this rank, which cannot end before it goes on, \
+         or ends; `kill -CONT {pid}`, if it was stopped"
+    )
 }
 
 /// The first rank that has found something.

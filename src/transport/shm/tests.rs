@@ -66,9 +66,15 @@ fn what_breaks_the_contract_is_refused_with_its_numbers() {
         token: 0,
     };
     let outside = [Run { offset: 1, ..good[0] }];
-    for bad in [put(1, &good, 0), put(0, &outside, 0), put(0, &good, 1), put(0, &good, u64::MAX)] {
+    for bad in [put(1, &good, 0), put(0, &outside, 0)] {
         let error = shm.put(&bad).unwrap_err();
         assert!(matches!(error, Error::Argument { .. }) && error.to_string().contains("4096"), "{error}");
+    }
+    // What the target has told is not the caller's fault.
+    for bad in [put(0, &good, 1), put(0, &good, u64::MAX)] {
+        let error = shm.put(&bad).unwrap_err();
+        let words = "of a window of 4096 at rank 0";
+        assert!(matches!(error, Error::Transport { .. }) && error.to_string().contains(words), "{error}");
     }
     assert_eq!(shm.put(&put(0, &good, 0)), Ok(Posted::Done));
 }
@@ -92,4 +98,21 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
     let gone = ["the window of rank 0 is no more what it was", "window is gone from /proc"];
     assert!(gone.iter().any(|words| error.contains(words)), "{error}");
     shm.put(&Put { to: later.remote.far, ..put }).unwrap();
+}
+
+#[test]
+fn a_rank_that_ends_tells_whom_it_waits_for_and_ends_when_that_one_goes_on() {
+    let shm = alone();
+    let gate = shm.board.gate();
+    let mut inside = gate.enter(0);
+    assert!(inside.is_some());
+    let mut told = Vec::new();
+    shm.close_gate(Duration::ZERO, |peer| {
+        told.push(stays_inside(peer));
+        inside = None;
+    });
+    assert!(
+        matches!(&told[..], [one] if one.contains("rank 0 (pid ") && one.contains("kill -CONT")),
+        "{told:?}"
+    );
 }

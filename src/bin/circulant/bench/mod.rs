@@ -1,9 +1,11 @@
 //! `circulant bench`: microbenchmarks in the manner of the OSU suite.
 
 mod collective;
+mod copy;
 mod put;
 mod rows;
 mod sizes;
+mod timing;
 
 use std::process::ExitCode;
 
@@ -15,7 +17,7 @@ use clap::Subcommand;
 
 use crate::Outcome;
 
-/// Measure collectives and puts.
+/// Measure collectives, puts, and the memory that ranks share.
 ///
 /// With -n the program starts its own ranks on this machine; without, it is a rank of whatever launcher
 /// started it: `mpiexec -n 8 circulant bench broadcast`, or `circulant run`.
@@ -44,6 +46,7 @@ macro_rules! collectives {
                 $name(collective::Arguments),
             )+
             Put(put::Arguments),
+            Copy(copy::Arguments),
         }
 
         impl Arguments {
@@ -51,6 +54,7 @@ macro_rules! collectives {
                 match self.what {
                     $(What::$name(arguments) => arguments.run(Collective::$name),)+
                     What::Put(arguments) => arguments.run(),
+                    What::Copy(arguments) => arguments.run(),
                 }
             }
         }

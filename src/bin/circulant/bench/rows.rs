@@ -17,6 +17,28 @@ pub enum Format {
     Json,
 }
 
+/// One measurement. An iteration's time is the largest over the ranks.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    pub library: &'static str,
+    pub collective: &'static str,
+    pub kind: &'static str,
+    pub algorithm: &'static str,
+    pub ranks: u32,
+    pub nodes: u32,
+    pub bytes: usize,
+    pub blocks: u32,
+    pub min_us: f64,
+    pub median_us: f64,
+    pub max_us: f64,
+}
+
+impl Row {
+    /// The names of the columns, for csv.
+    pub const HEAD: &str =
+        "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us";
+}
+
 /// Least, median and largest of some times, in microseconds to the nanosecond.
 pub fn summary(mut seconds: Vec<f64>) -> (f64, f64, f64) {
     seconds.sort_by(f64::total_cmp);

@@ -6,7 +6,6 @@ mod caller;
 mod check;
 mod report;
 mod subject;
-mod timing;
 
 use std::process::ExitCode;
 
@@ -16,12 +15,12 @@ use circulant::comm::{Call, Choice, Communicator};
 use circulant::error::{Error, Result};
 use circulant::rank::{Place, Rank};
 
-use super::World;
-use super::rows::{self, Format};
+use super::rows::{self, Format, Row};
 use super::sizes::Sizes;
+use super::{World, timing};
 use crate::Outcome;
 use caller::{Caller, Memory, Tense};
-use report::{Cell, Report, Row};
+use report::{Cell, Report};
 use subject::{Kind, Subject};
 
 /// What errors in arguments begin with.
@@ -290,7 +289,7 @@ impl Arguments {
             None => barriers_choice(),
         };
         let mut caller = Caller::new(comm, self.tense, memory, call)?;
-        let times = timing::iterate(comm, subject, &mut caller, self.seconds)?;
+        let times = timing::iterate(comm, self.seconds, &mut || caller.call(comm, subject))?;
         if self.check {
             check::check(comm, subject, &mut caller)?;
         }

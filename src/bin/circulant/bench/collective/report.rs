@@ -5,27 +5,10 @@ use std::io::{self, Write};
 use circulant::collective::Collective;
 use circulant::comm::Communicator;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
 
-use super::super::rows::{self, Format};
+use super::super::rows::{self, Format, Row};
 use super::subject::Subject;
 use crate::output;
-
-/// One measurement. An iteration's time is the largest over the ranks.
-#[derive(Debug, Clone, Serialize)]
-pub struct Row {
-    pub library: &'static str,
-    pub collective: &'static str,
-    pub kind: &'static str,
-    pub algorithm: &'static str,
-    pub ranks: u32,
-    pub nodes: u32,
-    pub bytes: usize,
-    pub blocks: u32,
-    pub min_us: f64,
-    pub median_us: f64,
-    pub max_us: f64,
-}
 
 /// What came of a measurement.
 #[derive(Debug)]
@@ -77,12 +60,7 @@ impl Report {
         self.bar = progress_bar(measurements);
         match self.format {
             Format::Osu => self.print(|out| world(out, comm, collective)),
-            Format::Csv => self.print(|out| {
-                writeln!(
-                    out,
-                    "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us"
-                )
-            }),
+            Format::Csv => self.print(|out| writeln!(out, "{}", Row::HEAD)),
             Format::Json => Ok(()),
         }
     }

@@ -1,0 +1,169 @@
+# shellcheck shell=bash
+# What the comparisons with MPI libraries share: what is compared, and how each is measured. Sourced, never run.
+
+# shellcheck source=../common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+lab=$ci/lab
+all_collectives=(broadcast reduce allreduce allgather allgatherv reduce_scatter reduce_scatter_block
+    scatter gather alltoall barrier)
+all_kinds=(regular irregular degenerate)
+seconds=${SECONDS_PER_SIZE:-0.8}
+
+joined() { local IFS=,; echo "$*"; }
+
+known() { # what word choice...
+    [[ " ${*:3} " == *" $2 "* ]] || die "no $1 '$2'; there are: ${*:3}"
+}
+
+# Sets collectives, kinds and peers by -c, -k and PEERS. What is not chosen stays as it was set before, or
+# is all that there are.
+read_choices() { # option...
+    local chosen="${collectives[*]-${all_collectives[*]}}" chosen_kinds="${kinds[*]-${all_kinds[*]}}" option word
+    while getopts c:k:h option; do
+        case $option in
+        c) chosen=${OPTARG//,/ } ;;
+        k) chosen_kinds=${OPTARG//,/ } ;;
+        *) usage ;;
+        esac
+    done
+    read -ra collectives <<<"$chosen"
+    read -ra kinds <<<"$chosen_kinds"
+    read -ra peers <<<"${PEERS-${all_peers[*]}}"
+    [ ${#collectives[@]} -gt 0 ] && [ ${#kinds[@]} -gt 0 ] || usage
+    for word in "${collectives[@]}"; do known collective "$word" "${all_collectives[@]}"; done
+    for word in "${kinds[@]}"; do known kind "$word" "${all_kinds[@]}"; done
+    for word in ${peers[@]+"${peers[@]}"}; do known peer "$word" "${all_peers[@]}"; done
+    for word in ${SIZES:-}; do
+        [[ $word =~ ^[1-9][0-9]*$ ]] && [ "$word" -ge 4 ] || die "no size '$word'; a size is 4 bytes or more"
+    done
+}
+
+# What an algorithm chosen by hand is in its library's own settings, one a line.
+settings() { # collective library/algorithm
+    local algorithm=${2#*/} name=${1^^}
+    name=${name/BROADCAST/BCAST}
+    case $1:$2 in
+    *:*/default) ;;
+    broadcast:mpich/chain-8k)
+        printf 'MPIR_CVAR_BCAST_%s\n' INTRA_ALGORITHM=pipelined_tree TREE_TYPE=kary TREE_KVAL=1 \
+            TREE_PIPELINE_CHUNK_SIZE=8192
+        ;;
+    broadcast:mpich/iring-8k)
+        printf 'MPIR_CVAR_%s\n' BCAST_INTRA_ALGORITHM=nb IBCAST_INTRA_ALGORITHM=tsp_ring IBCAST_RING_CHUNK_SIZE=8192
+        ;;
+    allgatherv:mpich/ring-8k) printf 'MPIR_CVAR_ALLGATHERV_%s\n' INTRA_ALGORITHM=ring PIPELINE_MSG_SIZE=8192 ;;
+    *:mpich/?*) echo "MPIR_CVAR_${name}_INTRA_ALGORITHM=$algorithm" ;;
+    *:impi/*[!0-9]*) die "no tuned algorithm '$1:$2'; Intel MPI's have numbers" ;;
+    *:impi/?*) echo "I_MPI_ADJUST_$name=$algorithm" ;;
+    allreduce:openmpi*/segmented_ring-32k) open_mpi allreduce 5 32768 ;;
+    allgatherv:openmpi*/ring | reduce_scatter:openmpi*/ring) open_mpi "$1" 3 ;;
+    allgatherv:openmpi*/sparbit) open_mpi allgatherv 6 ;;
+    alltoall:openmpi*/pairwise) open_mpi alltoall 2 ;;
+    *) die "no tuned algorithm '$1:$2'" ;;
+    esac
+}
+
+open_mpi() { # collective number [segment]
+    local words="coll_tuned_priority 100 coll_tuned_use_dynamic_rules 1 coll_tuned_$1_algorithm $2"
+    [ $# = 2 ] || words+=" coll_tuned_$1_algorithm_segmentsize $3"
+    # shellcheck disable=SC2086 # a list of words
+    echo "MCA=$(printf -- '--mca %s %s ' $words)"
+}
+
+kinds_of() { # collective
+    case $1 in
+    allgatherv | reduce_scatter) echo "${kinds[*]}" ;;
+    *) echo - ;;
+    esac
+}
+
+sizes_of() { # collective
+    if [ "$1" = barrier ]; then echo 0; else echo "${sizes[*]}"; fi
+}
+
+prepare() {
+    "$ci/packages" lab build
+    need_circulant
+    local peer folder
+    mkdir -p "$cache/lab"
+    cc -O2 -Wall -shared -fPIC -o "$cache/lab/nospin.so" "$lab/nospin.c" -ldl
+    for peer in mpich openmpi impi; do
+        folder=$("$ci/peers" $peer)
+        I_MPI_ROOT=$folder "$folder/bin/mpicc" -O2 -Wall -o "$cache/lab/collectives-$peer" "$lab/collectives.c"
+    done
+}
+
+measure_circulant() { # where collective...
+    local collective kind size
+    for collective in "${@:2}"; do
+        for kind in $(kinds_of "$collective"); do
+            knows "$collective" "$kind" || continue
+            for size in $(sizes_of "$collective"); do
+                measure_circulant_at "$1" "$collective" "$kind" "$size" ||
+                    say "circulant failed: $collective, kind $kind, $size bytes"
+            done
+        done
+    done
+}
+
+bench_words() { # collective kind size: what circulant is given, one a line
+    printf '%s\n' bench "$1" --format csv
+    # That nobody leaves a barrier early is seen on one clock only.
+    [ "$1" = barrier ] || echo --check
+    [ "$2" = - ] || printf '%s\n' --kind "$2"
+    [ "$3" = 0 ] || printf '%s\n' -m "$3:$3"
+}
+
+# A usage error (2) of a single process, at the first size, is a name that the program does not have.
+knows() { # collective kind
+    local words code=0 error
+    mapfile -t words < <(bench_words "$1" "$2" "$(sizes_of "$1" | cut -d' ' -f1)")
+    error=$(timeout 60 "$circulant" "${words[@]}" 2>&1 >/dev/null) || code=$?
+    [ $code != 2 ] || say "circulant, $1, kind $2: not measured: ${error%%$'\n'*}"
+    [ $code != 2 ]
+}
+
+measure_circulant_at() { # where collective kind size
+    local words rows
+    mapfile -t words < <(bench_words "${@:2}")
+    # Kept back until the program ended well: only then the result was right.
+    # shellcheck disable=SC2086 # a list of words
+    rows=$(timeout 120 "$lab/launch" circulant "$1" "$circulant" "${words[@]}" ${CIRCULANT_ARGS:-} |
+        grep '^circulant,') && echo "$rows"
+}
+
+# All the collectives in one start of the library.
+measure_peer() { # where library/algorithm collective...
+    local cells=0 collective kind size words
+    for collective in "${@:3}"; do
+        for kind in $(kinds_of "$collective"); do
+            for size in $(sizes_of "$collective"); do cells=$((cells + 1)); done
+        done
+    done
+    mapfile -t words < <(settings "$3" "$2")
+    timeout $((60 + 20 * cells)) env "${words[@]}" "$lab/launch" "${2%%/*}" "$1" \
+        "$cache/lab/collectives-${2%%[-/]*}" "$2" "$seconds" "$(joined "${@:3}")" "$(joined "${kinds[@]}")" \
+        "$(joined "${sizes[@]}")" | grep "^${2%%/*},"
+}
+
+# Of tables in awk, with the variables collective and p: a size as people write it, and what equal shares
+# of whole ints leave of one.
+# shellcheck disable=SC2034 # for those that source this
+sizes_awk='
+    function human(b) { return b >= 1048576 ? b / 1048576 " MiB" : b >= 1024 ? b / 1024 " KiB" : b " B" }
+    function used(b) {
+        if (collective !~ /^(allgather|reduce_scatter_block|scatter|gather|alltoall)$/) return 4 * int(b / 4)
+        return 4 * p * (b < 4 * p ? 1 : int(b / 4 / p))
+    }'
+
+# Of numbers in one string.
+# shellcheck disable=SC2034 # as above
+median_awk='
+    function median(times,    all, n, i, j, t) {
+        n = split(times, all, " ")
+        for (i = 2; i <= n; i++)
+            for (j = i; j > 1 && all[j - 1] + 0 > all[j] + 0; j--) { t = all[j]; all[j] = all[j - 1]; all[j - 1] = t }
+        return n % 2 ? all[(n + 1) / 2] : (all[n / 2] + all[n / 2 + 1]) / 2
+    }
+'
