@@ -48,8 +48,11 @@ const DESCRIPTOR_BITS: u32 = 24;
 const SERIAL_BITS: u32 = 39;
 
 /// Space is taken in pieces of so much, and before each it is asked how much there is: others take it at the same
-/// time. Less is not worth the question.
+/// time.
 const PIECE: usize = 4 << 20;
+
+/// Less is not worth the question.
+const SMALL: usize = 64 << 10;
 
 impl Segment {
     /// `len` zeroed bytes; at least one.
@@ -182,7 +185,7 @@ fn take(descriptor: &OwnedFd, len: usize) -> Result<()> {
 
 /// What a memfd is not limited by would be taken until the kernel kills somebody. `rest` is still to be taken.
 fn check_room(len: usize, rest: usize) -> Result<()> {
-    match (len >= PIECE).then(room::left).flatten().filter(|room| room.bytes < rest as u64) {
+    match (len > SMALL).then(room::left).flatten().filter(|room| room.bytes < rest as u64) {
         None => Ok(()),
         Some(Room { bytes, of }) => {
             let what = format!("{of} has {bytes} bytes left, for a window of {len} bytes");
