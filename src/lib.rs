@@ -33,7 +33,7 @@
 //! | [`schedule`] | the circulant graph's mathematics | anything but ranks |
 //! | [`engine`] | the one loop: slots, legs, staging, turns, credits, progress | a concrete transport, an algorithm |
 //! | [`fold`] | element types, operators, and the loops over them | ranks, networks |
-//! | [`transport`] | the contract of puts; shm, fabric, loopback, faulty | blocks, rounds, collectives |
+//! | [`transport`] | the contract of puts; shm, fabric, mixed, loopback, faulty | blocks, rounds, collectives |
 //! | [`lifeline`] | who is alive, who waits for whom | data |
 //! | [`locality`] | who shares a node, a NUMA domain, a cache; which rank runs where | networks |
 //! | [`boot`] | how ranks find each other; the launcher | the fabric |

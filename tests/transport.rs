@@ -8,9 +8,10 @@ use std::process::{Child, Command};
 
 use circulant::boot::Exchange;
 use circulant::error::{Error, Result};
-use circulant::rank::Place;
+use circulant::rank::{Place, Rank};
 use circulant::transport::fabric::{Fabric, Request, choose};
 use circulant::transport::memory::Memory;
+use circulant::transport::mixed::Mixed;
 use circulant::transport::shm::{Shm, Way};
 use circulant::transport::{Event, Put, Region, RemoteKey, Report, Segment, Transport, conformance};
 
@@ -33,6 +34,12 @@ fn libfabrics_shm_keeps_the_contract_between_processes() {
 fn shared_memory_keeps_the_contract_between_processes() {
     in_processes("writev", 4);
     in_processes("ring", 3);
+}
+
+#[test]
+fn shared_memory_and_a_fabric_together_keep_the_contract_between_processes() {
+    in_processes("writev+tcp", 5);
+    in_processes("ring+tcp", 3);
 }
 
 #[test]
@@ -77,26 +84,42 @@ fn a_rank() {
 }
 
 fn open(provider: &str, exchange: &mut dyn Exchange) -> Result<Box<dyn Transport>> {
-    match provider {
-        "writev" => return shared(Way::Writev, exchange),
-        "ring" => return shared(Way::Ring, exchange),
-        _ => {}
+    let Place { rank, size } = exchange.place();
+    let way = |word: &str| Way::ALL.into_iter().find(|way| way.word() == word);
+    if let Some((word, provider)) = provider.split_once('+') {
+        // Two ranks a node, and one on the last if there are as many.
+        let node: Vec<_> = (0..size).filter(|other| other / 2 == rank / 2).collect();
+        let near = shared(way(word).expect("a way"), &node, exchange)?;
+        let mut mixed = Mixed::new(near, fabric(provider, exchange)?, &node);
+        mixed.connect(&exchange.allgather(&mixed.address()?)?)?;
+        return Ok(Box::new(mixed));
     }
-    let provider = Some(provider.to_owned());
-    let choice = choose(&Request { provider, one_machine: true, interface: None })?;
-    let mut fabric = Fabric::open(&choice, exchange.place())?;
+    if let Some(way) = way(provider) {
+        return Ok(Box::new(shared(way, &(0..size).collect::<Vec<_>>(), exchange)?));
+    }
+    let mut fabric = fabric(provider, exchange)?;
     fabric.connect(&exchange.allgather(&fabric.address()?)?)?;
     Ok(Box::new(fabric))
 }
 
-fn shared(way: Way, exchange: &mut dyn Exchange) -> Result<Box<dyn Transport>> {
-    let mut shm = Shm::open(exchange.place())?;
-    shm.connect(&exchange.allgather(&shm.card()?)?)?;
+/// Not yet connected.
+fn fabric(provider: &str, exchange: &dyn Exchange) -> Result<Fabric> {
+    let provider = Some(provider.to_owned());
+    let choice = choose(&Request { provider, one_machine: true, interface: None })?;
+    Fabric::open(&choice, exchange.place())
+}
+
+/// Among the ranks of a node, which have agreed with all others.
+fn shared(way: Way, node: &[Rank], exchange: &mut dyn Exchange) -> Result<Shm> {
+    let number = node.iter().position(|&rank| rank == exchange.place().rank).expect("it is its own node");
+    let mut shm = Shm::among(number as Rank, node.into())?;
+    let cards = exchange.allgather(&shm.card()?)?;
+    shm.connect(&node.iter().map(|&rank| cards[rank as usize].clone()).collect::<Vec<_>>())?;
     let found = serde_json::to_vec(&shm.probe(Some(way))).expect("findings are text");
     let found = exchange.allgather(&found)?;
     let found: Vec<_> = found.iter().map(|found| serde_json::from_slice(found).expect("findings")).collect();
     shm.agree(&found, Some(way))?;
-    Ok(Box::new(shm))
+    Ok(shm)
 }
 
 /// Puts into shared and private memory of all others, until the hub hangs up; says so when all have been

@@ -63,11 +63,23 @@ impl Script {
 
 #[track_caller]
 pub fn verified(ranks: u32, provider: &str, script: &str) {
-    let script = format!("world {script} say verified");
-    let outcome = Job::new(ranks, &script).set("CIRCULANT_PROVIDER", provider).launch().end();
-    assert_eq!(outcome.code, Some(0), "{ranks} ranks over {provider}: {outcome:#?}");
+    all_verify(ranks, script, |job| job.set("CIRCULANT_PROVIDER", provider), provider);
+}
+
+/// The same over shared memory and TCP, on so many pretended nodes.
+#[track_caller]
+pub fn verified_on_nodes(nodes: u32, ranks: u32, script: &str) {
+    let mixed = |job: Job| job.on_nodes(nodes).set("CIRCULANT_PROVIDER", "shm+tcp");
+    all_verify(ranks, script, mixed, &format!("shm+tcp on {nodes} nodes"));
+}
+
+#[track_caller]
+fn all_verify(ranks: u32, script: &str, carried: impl FnOnce(Job) -> Job, how: &str) {
+    let job = carried(Job::new(ranks, &format!("world {script} say verified")));
+    let (what, outcome) = (format!("{ranks} ranks over {how}"), job.launch().end());
+    assert_eq!(outcome.code, Some(0), "{what}: {outcome:#?}");
     for said in &outcome.ranks {
-        assert!(said.contains("verified"), "{ranks} ranks over {provider}: {outcome:#?}");
+        assert!(said.contains("verified"), "{what}: {outcome:#?}");
     }
 }
 
@@ -196,6 +208,28 @@ fn every_local_provider_carries_every_collective() {
             }
             script.is_verified(ranks, provider);
         }
+    }
+}
+
+#[test]
+fn every_collective_where_some_ranks_share_a_node() {
+    for (ranks, nodes) in [(6, 2), (6, 3), (5, 2), (7, 5)] {
+        let mut script = Script::default();
+        for count in [3, 20_001] {
+            script.each(&[ranks - 1], count);
+        }
+        verified_on_nodes(nodes, ranks, &script.text);
+    }
+}
+
+#[test]
+fn slices_through_a_ring_where_some_ranks_share_a_node() {
+    let mut script = Script::default();
+    script.each(&[1], 20_001);
+    let script = format!("world {} say verified", script.text);
+    let job = Job::new(5, &script).on_nodes(2).set("CIRCULANT_SHM_COPY", "ring");
+    for end in job.set("CIRCULANT_PROVIDER", "shm+tcp").meet().end() {
+        assert!(end.status.success() && end.out.contains("verified"), "{end:?}");
     }
 }
 

@@ -92,8 +92,10 @@ fn after_finalize_it_harms_nobody() {
 
 #[test]
 fn during_broadcasts_over_every_provider_and_no_file_stays() {
-    for provider in ["tcp", "rxm", "shm", "ofi-shm"] {
-        let job = Job::new(4, ON).set("CIRCULANT_PROVIDER", provider);
+    for (provider, nodes) in
+        [("tcp", 1), ("rxm", 1), ("shm", 1), ("ofi-shm", 1), ("shm+tcp", 2), ("shm+tcp", 3)]
+    {
+        let job = Job::new(4, ON).on_nodes(nodes).set("CIRCULANT_PROVIDER", provider);
         let met = job.but(2, &ON.replace("world", "world say joined")).meet();
         met.wait_for(2, "joined");
         let pids: Vec<String> = (0..4).map(|rank| met.id(rank).to_string()).collect();

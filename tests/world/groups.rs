@@ -1,6 +1,6 @@
 //! Communicators split, duplicated and freed: their calls do not mix with each other's.
 
-use crate::collectives::{algorithms, verified};
+use crate::collectives::{algorithms, verified, verified_on_nodes};
 use crate::job::{Job, usual};
 
 /// Calls of each kind that a communicator makes; pending ones last.
@@ -47,6 +47,12 @@ fn more_ranks_than_all_have_channels_to() {
     // The roots are ranks of the part that is split off, too.
     let calls = algorithms(25, 50, &[1, 60]);
     verified(50, &usual(), &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=30000"));
+}
+
+#[test]
+fn new_channels_among_ranks_of_one_node_and_of_others() {
+    let script = format!("split 2 -1 on 1 {CALLS} on 0 split 3 1 on 2 {CALLS}");
+    verified_on_nodes(4, 50, &script);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct Job {
     ranks: u32,
     /// The last ones of these are somebody else.
     started: u32,
-    /// Pretended ones; only under a launcher.
+    /// Pretended ones.
     nodes: u32,
     /// A rank that another command starts, and that command.
     inside: Option<(u32, Vec<String>)>,
@@ -69,7 +69,7 @@ impl Job {
         Job { inside: Some((rank, words.iter().map(|&word| word.to_owned()).collect())), ..self }
     }
 
-    /// The ranks take themselves for so many nodes; only under a launcher.
+    /// The ranks take themselves for so many nodes, divided as the launcher does.
     pub fn on_nodes(self, nodes: u32) -> Job {
         Job { nodes, ..self }
     }
@@ -101,6 +101,9 @@ impl Job {
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]).env("CIRCULANT_RENDEZVOUS", format!("127.0.0.1:{port}"));
             command.env("CIRCULANT_RANK", rank.to_string()).env("CIRCULANT_SIZE", self.ranks.to_string());
+            if self.nodes > 1 {
+                command.env("CIRCULANT_NODE", (rank * self.nodes / self.ranks).to_string());
+            }
             command.envs(self.variables_of(Some(rank)));
             Process::start(command)
         };

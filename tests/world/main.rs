@@ -5,6 +5,7 @@
 //! deadlines only end a hang.
 
 mod boot;
+mod carriers;
 mod collectives;
 mod deaths;
 mod disagreements;

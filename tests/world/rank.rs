@@ -13,6 +13,8 @@
 //! | `on` NUMBER | the communicator for the words that follow, 0 being the world |
 //! | `barrier`, `meet` | a barrier; find the others, and go no further |
 //! | `say` WORD | a line on the standard output |
+//! | `carrier` | says what carries puts, and why it is not shared memory |
+//! | `cramp` | allows this process no files, and so no shared memory |
 //! | `forbid` | from now on the kernel refuses this process to write other processes' memory |
 //! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
 
@@ -23,7 +25,7 @@ use circulant::boot::{self, Exchange};
 use circulant::comm::{Call, Communicator};
 use circulant::error::Result;
 use circulant::fold::Sum;
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 
 use crate::wanted::{Rest, Wanted};
 
@@ -85,6 +87,9 @@ impl Rank {
                 }
                 "free" => self.comms.pop().flatten().map_or(Ok(()), Communicator::free)?,
                 "meet" => self.met = Some(boot::detect()?),
+                "carrier" => self.comm().into_iter().for_each(tell_carrier),
+                "cramp" => setrlimit(Resource::Fsize, Rlimit { current: Some(1), maximum: Some(1) })
+                    .expect("a process may have less"),
                 "say" => println!("{}", next::<String>(words)),
                 "forbid" => forbid_writev().expect("a process may forbid itself something"),
                 "exit" | "panic" | "abort" | "kill" | "stop" | "hang" => be_of_no_more_use(word),
@@ -145,6 +150,13 @@ impl Rank {
         data.iter().for_each(|value| value.to_bits().hash(&mut digest));
         println!("bits {:x}", digest.finish());
         Ok(())
+    }
+}
+
+fn tell_carrier(comm: &Communicator) {
+    println!("carried by {}", comm.transport());
+    if let Some(why) = &comm.about().without_shm {
+        println!("no shared memory: {why}");
     }
 }
 
