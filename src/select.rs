@@ -56,6 +56,9 @@ const FEW: f64 = 2.0;
 /// Ranks to a core beyond which processors, not links, are what a call waits for.
 const MANY: f64 = 4.0;
 
+/// In how many parcels a crowded node's leader hands on what it gets: the last one comes so much later than from
+/// the network.
+const PARCELS: u32 = 8;
 /// Rounds that a leader looks ahead beyond, so that its node's ranks do not hold up the network.
 const BESIDE: u32 = 8;
 
@@ -331,6 +334,16 @@ impl Problem {
         let span = if entry.pipelined { Span::Whole } else { entry.span };
         let reached = entry.near || self.all_wide;
         reached && self.collective != Collective::Alltoallv && self.bytes_of_leg(span) <= SMALL
+    }
+
+    /// What comes to a node's leader in so many rounds is handed on together: where ranks share cores, to wake
+    /// one costs more than its block, and the network is never as fast as what they share.
+    pub fn chunk(&self, entry: &Entry, blocks: u32, costs: &Costs) -> u32 {
+        if !entry.nested || costs.crowd <= 1.0 {
+            return 1;
+        }
+        let rounds = if is_on_ring(entry) { blocks * self.seen_by(entry).p } else { blocks };
+        rounds.div_ceil(PARCELS)
     }
 
     /// How far a run of it goes ahead; see [`pace`].

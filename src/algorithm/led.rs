@@ -2,12 +2,13 @@
 //! block on within its group as it comes. What lies between groups is crossed once a group.
 //!
 //! A plan among the leaders and a circulant broadcast within each group are woven into one, round by round:
-//! what the leader gets in round `t` is block `t` of the broadcast within. So both go on at once, block by
+//! what the leader gets in a round is a block of the broadcast within. So both go on at once, block by
 //! block, and read backwards a group's contributions to a block are combined before the leader puts it.
 //! Kielmann et al., doi:10.1145/301104.301116, have leaders speak for clusters, phase after phase.
 //!
-//! The decision: the two take turns, even rounds among leaders, odd ones within. A round's number means the
-//! same on all ranks, and neither plan need know of the other.
+//! The decision: the two take turns, a few rounds among leaders and one within. A round's number means the same
+//! on all ranks, and neither plan need know of the other. How few is whoever's choice that knows what it costs
+//! to wake a rank: what a leader gets in those rounds goes on together.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -91,65 +92,88 @@ pub struct Led<P> {
     scope: Scope,
     /// The leader's.
     outer: P,
-    /// What comes to the leader in each of its rounds.
-    came: Vec<Option<Blocks>>,
-    /// The blocks of the plan among leaders that the leader has from the start and its group lacks.
-    held: Range<u32>,
-    /// This rank's: first what the leader holds, then what it gets, round by round.
+    /// What the leader hands on, in the order in which it does: what it has from the start, and then what comes in
+    /// each of its rounds, if anything.
+    items: Vec<Option<Blocks>>,
+    /// How many of them it has from the start.
+    held: u32,
+    /// This rank's; a block of it are `chunk` items.
     inner: Circulant,
-    /// Rounds of either kind.
+    chunk: u32,
+    /// How often `chunk` rounds among leaders and one within follow each other.
     turns: u32,
+}
+
+/// What a leader has from the start and its group lacks: so many blocks from one on. All leaders that have
+/// anything have as many, `most`.
+pub struct Held {
+    /// The first block, of the plan among leaders, and how many.
+    pub blocks: Range<u32>,
+    /// How many those have that have any.
+    pub most: u32,
+}
+
+/// What kind of round it is, and which of its kind.
+enum Turn {
+    AmongLeaders(u32),
+    Within(u32),
 }
 
 impl<P: Plan> Led<P> {
     /// The plan of `place.rank`, of `blocks` blocks in all. `outer` is its leader's plan among the groups, and
-    /// `held` what that leader has from the start: nothing or, in the same number for all that have something,
-    /// `most` blocks.
+    /// what comes in `chunk` of its rounds (none is taken for one) goes on within the group together.
     pub fn new(
         place: Place,
         leaders: &Leaders,
-        blocks: u32,
-        scope: Scope,
+        (blocks, scope): (u32, Scope),
         outer: P,
-        (held, most): (Range<u32>, u32),
+        held: Held,
+        chunk: u32,
     ) -> Self {
-        let groups = &leaders.groups;
+        let (groups, chunk) = (&leaders.groups, chunk.max(1));
         let group = groups.of(place.rank);
-        // A root's group gets nothing, and the others have nothing: both within as many rounds.
+        let came = (0..outer.rounds()).map(|turn| outer.round(turn).arrival.map(|leg| leg.blocks));
+        // A root's group gets nothing, and the others have nothing: both hand on in as many rounds.
         let handed_on = match leaders.root {
-            Some(_) => outer.rounds().max(most),
-            None => outer.rounds() + most,
+            Some(_) => outer.rounds().max(held.most),
+            None => outer.rounds() + held.most,
         };
+        let parcels = handed_on.div_ceil(chunk);
         let members = Arc::clone(groups.members(group));
         let leader = leaders.of(group);
         let index = members.partition_point(|&member| member < leader) as Rank;
-        let came = (0..outer.rounds()).map(|turn| outer.round(turn).arrival.map(|leg| leg.blocks)).collect();
-        let turns = match groups.rounds_within() {
-            0 => outer.rounds(),
-            _ if handed_on == 0 => 0,
-            rounds => handed_on - 1 + rounds,
+        let within = match groups.rounds_within() {
+            0 => 0,
+            _ if parcels == 0 => 0,
+            rounds => parcels - 1 + rounds,
         };
         Led {
-            inner: Circulant::new(groups.place_within(place.rank), index, handed_on),
+            inner: Circulant::new(groups.place_within(place.rank), index, parcels),
             leads: leader == place.rank,
             leaders: leaders.clone(),
+            held: held.blocks.len() as u32,
+            items: held.blocks.map(|block| Some(Blocks::One(block))).chain(came).collect(),
+            turns: within.max(outer.rounds().div_ceil(chunk)),
             place,
             members,
             blocks,
             scope,
             outer,
-            came,
-            held,
-            turns,
+            chunk,
         }
     }
 
-    /// Where the leader has a block of the broadcast within from: none where there is no such block.
-    fn origin(&self, block: u32) -> Option<Origin> {
-        match block.checked_sub(self.held.len() as u32) {
-            None => Some(Origin::Held(self.held.start + block)),
-            Some(turn) => (*self.came.get(turn as usize)?).map(|blocks| Origin::Came(turn, blocks)),
-        }
+    fn turn(&self, i: u32) -> Turn {
+        let (cycle, step) = (i / (self.chunk + 1), i % (self.chunk + 1));
+        if step < self.chunk { Turn::AmongLeaders(cycle * self.chunk + step) } else { Turn::Within(cycle) }
+    }
+
+    fn round_among_leaders(&self, turn: u32) -> u32 {
+        turn / self.chunk * (self.chunk + 1) + turn % self.chunk
+    }
+
+    fn round_within(&self, turn: u32) -> u32 {
+        turn * (self.chunk + 1) + self.chunk
     }
 
     fn among_leaders(&self, turn: u32) -> Round {
@@ -160,8 +184,8 @@ impl<P: Plan> Led<P> {
         let leg = |leg: Leg| Leg { peer: self.leaders.of(leg.peer), blocks: self.scope.widened(leg.blocks) };
         let needs = match round.needs {
             Needs::Nothing => Needs::Nothing,
-            Needs::Arrival(turn) => Needs::Arrival(2 * turn),
-            Needs::AllBefore(turn) => Needs::AllBefore(2 * turn),
+            Needs::Arrival(turn) => Needs::Arrival(self.round_among_leaders(turn)),
+            Needs::AllBefore(turn) => Needs::AllBefore(self.round_among_leaders(turn)),
         };
         Round { put: round.put.map(leg), arrival: round.arrival.map(leg), needs, landing: round.landing }
     }
@@ -172,30 +196,53 @@ impl<P: Plan> Led<P> {
         }
         let round = self.inner.round(turn);
         let leg = |leg: Leg| {
-            let blocks = match self.origin(only(leg.blocks)?)? {
-                Origin::Held(block) => Blocks::One(block),
-                Origin::Came(_, blocks) => blocks,
-            };
+            let blocks = self.parcel(only(leg.blocks)?)?;
             Some(Leg { peer: self.members[leg.peer as usize], blocks: self.scope.widened(blocks) })
         };
         let put = round.put.and_then(leg);
         let needs = match round.needs {
-            Needs::Arrival(turn) => Needs::Arrival(2 * turn + 1),
-            Needs::AllBefore(turn) => Needs::AllBefore(2 * turn),
-            Needs::Nothing => match round.put.and_then(|leg| self.origin(only(leg.blocks)?)) {
-                Some(Origin::Came(turn, _)) => Needs::Arrival(2 * turn),
-                Some(Origin::Held(_)) | None => Needs::Nothing,
-            },
+            Needs::Arrival(turn) => Needs::Arrival(self.round_within(turn)),
+            Needs::AllBefore(turn) => Needs::AllBefore(self.round_within(turn)),
+            Needs::Nothing => self.needs_of(round.put.and_then(|leg| only(leg.blocks))),
         };
         Round { put, arrival: round.arrival.and_then(leg), needs, landing: round.landing }
     }
-}
 
-/// Where a leader has a block from that it hands on.
-enum Origin {
-    Held(u32),
-    /// It came in this round among the leaders.
-    Came(u32, Blocks),
+    /// What a leader waits for before it hands on a parcel, which is a block of the broadcast within.
+    fn needs_of(&self, parcel: Option<u32>) -> Needs {
+        let items = parcel.map_or(0..0, |parcel| self.range(parcel));
+        let came = |item: &usize| *item >= self.held as usize && self.items[*item].is_some();
+        let Some(last) = items.rev().find(came) else { return Needs::Nothing };
+        let round = self.round_among_leaders(last as u32 - self.held);
+        if self.chunk == 1 { Needs::Arrival(round) } else { Needs::AllBefore(round + 1) }
+    }
+
+    /// The items of a parcel.
+    fn range(&self, parcel: u32) -> Range<usize> {
+        let end = |parcel: u32| (parcel as usize * self.chunk as usize).min(self.items.len());
+        end(parcel)..end(parcel + 1)
+    }
+
+    /// What is in a parcel; `None` where nothing is.
+    fn parcel(&self, parcel: u32) -> Option<Blocks> {
+        let mut items = self.items[self.range(parcel)].iter().flatten();
+        match (items.next(), items.next()) {
+            (None, _) => None,
+            (Some(&only), None) => Some(only),
+            (Some(_), Some(_)) => Some(Blocks::Many),
+        }
+    }
+
+    /// Names the blocks of a parcel, among the leaders.
+    fn each_of_parcel(&self, parcel: u32, each: &mut dyn FnMut(u32)) {
+        for item in self.range(parcel) {
+            match (self.items[item], (item as u32).checked_sub(self.held)) {
+                (Some(_), Some(turn)) => each_block(&self.outer, turn, Side::Arrival, each),
+                (Some(blocks), None) => only(blocks).into_iter().for_each(&mut *each),
+                (None, _) => {}
+            }
+        }
+    }
 }
 
 fn only(blocks: Blocks) -> Option<u32> {
@@ -211,7 +258,7 @@ impl<P: Plan> Plan for Led<P> {
     }
 
     fn rounds(&self) -> u32 {
-        2 * self.turns
+        self.turns * (self.chunk + 1)
     }
 
     fn blocks(&self) -> u32 {
@@ -219,32 +266,36 @@ impl<P: Plan> Plan for Led<P> {
     }
 
     fn round(&self, i: u32) -> Round {
-        if i.is_multiple_of(2) { self.among_leaders(i / 2) } else { self.within(i / 2) }
+        match self.turn(i) {
+            Turn::AmongLeaders(turn) => self.among_leaders(turn),
+            Turn::Within(turn) => self.within(turn),
+        }
     }
 
     fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
         let groups = &self.leaders.groups;
         let mut widen = |block| self.scope.each(block, |group| groups.members(group), each);
-        if i.is_multiple_of(2) {
-            return each_block(&self.outer, i / 2, side, &mut widen);
-        }
-        let leg = self.inner.round(i / 2).leg(side);
-        match leg.and_then(|leg| self.origin(only(leg.blocks)?)) {
-            Some(Origin::Held(block)) => widen(block),
-            Some(Origin::Came(turn, _)) => each_block(&self.outer, turn, Side::Arrival, &mut widen),
-            None => {}
+        match self.turn(i) {
+            Turn::AmongLeaders(turn) => each_block(&self.outer, turn, side, &mut widen),
+            Turn::Within(turn) => {
+                let leg = self.inner.round(turn).leg(side);
+                if let Some(parcel) = leg.and_then(|leg| only(leg.blocks)) {
+                    self.each_of_parcel(parcel, &mut widen);
+                }
+            }
         }
     }
 
     fn forwarded(&self, i: u32) -> Option<u32> {
-        let turn = i / 2;
         self.round(i).arrival?;
-        if !i.is_multiple_of(2) {
-            return self.inner.forwarded(turn).map(|later| 2 * later + 1);
-        }
+        let turn = match self.turn(i) {
+            Turn::AmongLeaders(turn) => turn,
+            Turn::Within(turn) => return self.inner.forwarded(turn).map(|later| self.round_within(later)),
+        };
         // The root of a circulant broadcast puts block b in round b first.
-        let handed_on = (self.members.len() > 1).then(|| 2 * (turn + self.held.len() as u32) + 1);
-        let put_on = self.outer.forwarded(turn).map(|later| 2 * later);
+        let parcel = (turn + self.held) / self.chunk;
+        let handed_on = (self.members.len() > 1).then(|| self.round_within(parcel));
+        let put_on = self.outer.forwarded(turn).map(|later| self.round_among_leaders(later));
         handed_on.into_iter().chain(put_on).min()
     }
 }

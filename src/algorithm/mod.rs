@@ -97,6 +97,8 @@ pub struct Shape {
     pub present: Option<Arc<[Rank]>>,
     /// Which ranks belong together; only algorithms that go group by group look at it.
     pub groups: Arc<Groups>,
+    /// What comes to a group's leader in so many rounds goes on within the group together.
+    pub chunk: u32,
 }
 
 impl Shape {
@@ -104,7 +106,7 @@ impl Shape {
     pub fn new(groups: Groups, root: Rank, blocks: u32, present: Option<Arc<[Rank]>>) -> Self {
         let p = groups.ranks();
         let (graph, groups) = (Arc::new(Graph::new(p)), Arc::new(groups));
-        Shape { place: Place { rank: 0, size: p }, root, blocks, graph, present, groups }
+        Shape { place: Place { rank: 0, size: p }, root, blocks, graph, present, groups, chunk: 1 }
     }
 }
 
@@ -150,7 +152,12 @@ impl Entry {
     /// blocks in all ways to group the ranks that make a difference.
     pub fn shapes(&self, p: u32) -> Vec<Shape> {
         let (samples, groups) = (self.samples(p), self.groups(p));
-        let shape = |(groups, &(root, n))| Shape { groups, ..Shape::new(Groups::alone(p), root, n, None) };
+        let chunk = |n| if self.nested && n > 1 { 1 + n % 3 } else { 1 };
+        let shape = |(groups, &(root, n))| Shape {
+            groups,
+            chunk: chunk(n),
+            ..Shape::new(Groups::alone(p), root, n, None)
+        };
         groups
             .iter()
             .flat_map(|groups| samples.iter().map(move |sample| (Arc::clone(groups), sample)))

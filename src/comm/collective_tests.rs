@@ -4,7 +4,7 @@
 use super::request::Running;
 use super::tests::{faulty, finish, on_threads};
 use super::*;
-use crate::algorithm;
+use crate::algorithm::{self, Entry};
 use crate::fold::{self, Operator, Sum};
 use crate::transport::faulty::Faults;
 
@@ -131,8 +131,9 @@ fn every_algorithm(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64) {
             continue;
         }
         let kinds = if collective.has_counts() { 3 } else { 1 };
-        for entry in
-            algorithm::of(collective).filter(|entry| entry.fits(p) && entry.name != "store-and-forward")
+        let nested = comms[0].groups.is_nested();
+        let fits = |entry: &&Entry| entry.fits(p) && (nested || !entry.nested);
+        for entry in algorithm::of(collective).filter(fits).filter(|entry| entry.name != "store-and-forward")
         {
             for (&n, kind) in sizes.iter().flat_map(|n| (0..kinds).map(move |kind| (n, kind))) {
                 if entry.exchanges && (n > 1000 || p > 48) {
@@ -157,6 +158,16 @@ fn every_algorithm(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64) {
     }
 }
 
+/// The same ranks, some of them on one node, and with so many to a core.
+fn on_nodes(mut comms: Vec<Communicator>, crowd: f64) -> Vec<Communicator> {
+    let groups = Arc::new(Groups::scattered(comms.len() as u32));
+    for comm in &mut comms {
+        comm.groups = Arc::clone(&groups);
+        comm.costs.crowd = crowd;
+    }
+    comms
+}
+
 #[test]
 fn every_algorithm_of_every_collective_gives_the_serial_result() {
     for (p, sizes) in [
@@ -168,7 +179,7 @@ fn every_algorithm_of_every_collective_gives_the_serial_result() {
         (7, &[14, 7000]),
         (8, &[8, 1024, 20_000]),
     ] {
-        every_algorithm(p, &Communicator::loopback(p, u64::from(p)).unwrap(), sizes, 1);
+        every_algorithm(p, &on_nodes(Communicator::loopback(p, u64::from(p)).unwrap(), 1.0), sizes, 1);
     }
 }
 
@@ -176,14 +187,14 @@ fn every_algorithm_of_every_collective_gives_the_serial_result() {
 fn many_ranks_and_a_bad_network_change_nothing() {
     for p in [13, 16, 33] {
         let comms = faulty(p, u64::from(p), Faults { refuse: 60, delay: 100, lose: 0 });
-        every_algorithm(p, &comms, &[p as usize, 100 * p as usize], u64::from(p));
+        every_algorithm(p, &on_nodes(comms, 4.0), &[p as usize, 100 * p as usize], u64::from(p));
     }
 }
 
 #[test]
 fn where_not_all_have_wide_channels_far_peers_are_reached_too() {
     let p = 49;
-    every_algorithm(p, &Communicator::loopback(p, 5).unwrap(), &[49 * 50], 3);
+    every_algorithm(p, &on_nodes(Communicator::loopback(p, 5).unwrap(), 2.0), &[49 * 50], 3);
 }
 
 #[test]

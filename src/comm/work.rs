@@ -138,6 +138,7 @@ impl Communicator {
             graph: Arc::clone(&self.graph),
             present: present(&parts),
             groups: Arc::clone(&self.groups),
+            chunk: problem.chunk(entry, blocks, &self.costs),
         };
         let plan = match entry.plan(&shape) {
             plan if problem.is_in_step(entry, &self.costs) => Box::new(InStep(plan)),

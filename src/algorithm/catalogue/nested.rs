@@ -1,7 +1,8 @@
 //! The catalogue's algorithms for ranks in groups: what crosses from group to group does so once a group.
 //!
 //! Names: `leader` is the circulant graph among the groups' leaders, `leader-ring` the ring. In formulas g is
-//! the number of groups, k the largest one's ranks, `q_g` and `q_k` their binary logarithms rounded up.
+//! the number of groups, k the largest one's ranks, `q_g` and `q_k` their binary logarithms rounded up; they
+//! hold where each block is handed on by itself, and not in chunks.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::algorithm::all_broadcast::AllBroadcast;
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::broadcast::Circulant;
 use crate::algorithm::groups::Groups;
-use crate::algorithm::led::{Among, Leaders, Led, Scope, Signals};
+use crate::algorithm::led::{Among, Held, Leaders, Led, Scope, Signals};
 use crate::algorithm::one_block::OneBlock;
 use crate::algorithm::ring::Ring;
 use crate::algorithm::{Entry, Shape};
@@ -35,9 +36,9 @@ fn broadcast(shape: &Shape) -> Led<Circulant> {
     let leaders = Leaders::new(&shape.groups, Some(shape.root));
     let (roots, blocks) = (shape.groups.of(shape.root), shape.blocks.max(1));
     let group = own_group(shape);
-    let held = if group.rank == roots { 0..blocks } else { 0..0 };
+    let held = Held { blocks: if group.rank == roots { 0..blocks } else { 0..0 }, most: blocks };
     let outer = Circulant::new(group, roots, blocks);
-    Led::new(shape.place, &leaders, blocks, Scope::Same, outer, (held, blocks))
+    Led::new(shape.place, &leaders, (blocks, Scope::Same), outer, held, shape.chunk)
 }
 
 /// A rank's group among the groups.
@@ -48,8 +49,8 @@ fn own_group(shape: &Shape) -> Place {
 /// Of a vector in a part for each group, every leader's own part to all.
 fn parts_of_groups(shape: &Shape, outer: fn(Place) -> Outer) -> Led<Outer> {
     let (leaders, group) = (Leaders::new(&shape.groups, None), own_group(shape));
-    let held = (group.rank..group.rank + 1, 1);
-    Led::new(shape.place, &leaders, group.size, Scope::Same, outer(group), held)
+    let held = Held { blocks: group.rank..group.rank + 1, most: 1 };
+    Led::new(shape.place, &leaders, (group.size, Scope::Same), outer(group), held, shape.chunk)
 }
 
 fn allreduce(shape: &Shape, outer: fn(Place) -> Outer) -> Box<dyn Plan> {
@@ -77,7 +78,8 @@ fn parts_among(shape: &Shape, outer: fn(&Shape, Place, Option<Arc<[Rank]>>) -> O
     let present: Option<Arc<[Rank]>> =
         shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
     let (leaders, outer) = (Leaders::new(groups, None), outer(shape, own_group(shape), present));
-    Led::new(shape.place, &leaders, shape.place.size * n, parts(shape), outer, (0..0, 0))
+    let (blocks, held) = (shape.place.size * n, Held { blocks: 0..0, most: 0 });
+    Led::new(shape.place, &leaders, (blocks, parts(shape)), outer, held, shape.chunk)
 }
 
 fn parts(shape: &Shape) -> Scope {
