@@ -59,11 +59,13 @@ pub fn world(settings: &Settings) -> Result<Communicator> {
     let (boot, nodes, crowded) = (meeting.boot(), meeting.nodes(), meeting.ranks_per_core() > 1.0);
     let about = About { boot, nodes, crowded, without_shm };
     let crowd = meeting.ranks_per_core();
-    let task = |engine: &Engine| barrier_task(engine.place(), WORLD, None, Collective::Finalize);
+    let task = |engine: &Engine| Ok(barrier_task(engine.place(), WORLD, None, Collective::Finalize));
     let layout = Some(meeting.layout().clone());
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let mut comm = Communicator::new(World::new(engine, layout, Some(farewell)), place);
     comm.costs = measure(&comm, crowd)?;
+    // By other costs, other choices: nobody may repeat one that was made before.
+    comm.world.engine().outdate(WORLD);
     comm.about = about;
     Ok(comm)
 }

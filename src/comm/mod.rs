@@ -32,8 +32,9 @@ use crate::algorithm::probe::PingPong;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
+use crate::engine::rest::Ask;
 use crate::engine::vigil::{Limits, Vigil};
-use crate::engine::{Engine, Source, Task};
+use crate::engine::{Again, Engine, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
 use crate::locality::layout::Layout;
@@ -45,6 +46,7 @@ use crate::transport::Transport;
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
 pub use call::Call;
+use call::Counts;
 use channels::Banks;
 use join::About;
 use lent::Lent;
@@ -203,13 +205,28 @@ impl Communicator {
     /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds; where ranks share nodes, `⌈log₂ g⌉` among the g
     /// nodes, and twice as many as the largest one needs within it.
     pub fn barrier(&self) -> Result<()> {
-        let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier)?;
+        let ask = Ask {
+            communicator: self.number,
+            collective: Collective::Barrier,
+            root: 0,
+            elements: 0,
+            unit: 0,
+            fold: None,
+            commutes: true,
+            apart: false,
+        };
+        let mut engine = self.world.engine();
+        if let Some(operation) = engine.recall(&ask) {
+            let from = Source::Unregistered(Memory::nothing());
+            return engine.repeat(ask, operation, Again { from, to: None, fold: None });
+        }
+        let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier);
         let task = if self.groups.is_nested() && self.all_wide {
             Task { plan: nested::barrier(self.place, &self.groups), ..task }
         } else {
             task
         };
-        self.world.engine().run(task)
+        engine.run(task, Some(ask))
     }
 
     /// Makes a call at once, in place: returns when this rank's part is done.
@@ -285,15 +302,55 @@ impl Communicator {
     }
 
     fn at_once<T: Element>(&self, call: &Call<T>, elements: usize, memory: Source) -> Result<()> {
-        let decision = self.decide(call, elements)?;
-        if decision.entry.relays() {
-            let (memory, received) = (memory.into_memory(), call.sent(elements) * size_of::<T>());
-            return self.hand_on(call, &decision, elements, (&memory, 0), (&memory, received));
-        }
-        self.held(call, &decision, elements, Ends::one(memory), false)?.run()
+        self.carry_out(call, elements, Ends::one(memory))
     }
 
-    /// A call, ready to be started.
+    /// Makes a call, from beginning to end: as one like it was made before, where that is remembered.
+    fn carry_out<T: Element>(&self, call: &Call<T>, elements: usize, ends: Ends) -> Result<()> {
+        let ask = self.ask(call, elements, &ends);
+        if let Some(ask) = ask {
+            let mut engine = self.world.engine();
+            if let Some(operation) = engine.recall(&ask) {
+                self.copy_own(call, elements, &ends);
+                let again = Again { from: ends.from, to: ends.to, fold: call.fold.clone() };
+                return engine.repeat(ask, operation, again);
+            }
+        }
+        let decision = self.decide(call, elements)?;
+        if decision.entry.relays() {
+            let received = received(call, elements, &ends) as usize * size_of::<T>();
+            let (from, to) = (ends.from.memory(), ends.to.as_ref().unwrap_or(&ends.from).memory());
+            return self.hand_on(call, &decision, elements, (from, 0), (to, received));
+        }
+        self.copy_own(call, elements, &ends);
+        let received = received(call, elements, &ends);
+        let task = self.task(call, &decision, elements, received, ends, false);
+        self.world.engine().run(task, ask)
+    }
+
+    /// What the making of a call depends on, where it is worth being remembered.
+    fn ask<T: Element>(&self, call: &Call<T>, elements: usize, ends: &Ends) -> Option<Ask> {
+        let usual = matches!(call.counts, Counts::Equal) && call.algorithm.is_none() && call.blocks.is_none();
+        usual.then(|| Ask {
+            communicator: self.number,
+            collective: call.collective,
+            root: call.root,
+            elements,
+            unit: size_of::<T>(),
+            fold: call.fold.as_ref().map(|fold| fold.numbers()),
+            commutes: call.fold.as_ref().is_none_or(|fold| fold.commutes()),
+            apart: ends.to.is_some(),
+        })
+    }
+
+    /// What a rank sends to itself in an all-to-all.
+    fn copy_own<T: Element>(&self, call: &Call<T>, elements: usize, ends: &Ends) {
+        if call.collective.numbering() == Numbering::Pairs {
+            self.own_part(call, elements, received(call, elements, ends), ends).copy();
+        }
+    }
+
+    /// A call in the background, ready to be started.
     fn held<T: Element>(
         &self,
         call: &Call<T>,
@@ -302,10 +359,9 @@ impl Communicator {
         ends: Ends,
         prepared: bool,
     ) -> Result<Held> {
-        // In one memory, what comes in begins behind what goes out.
-        let received = if ends.to.is_some() { 0 } else { call.sent(elements) as u64 };
+        let received = received(call, elements, &ends);
         let own = (call.collective().numbering() == Numbering::Pairs)
-            .then(|| self.own_part(call, &decision.problem, received, &ends));
+            .then(|| self.own_part(call, elements, received, &ends));
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }
@@ -328,7 +384,7 @@ impl Communicator {
         }
         let ends = Ends::one(Source::Registered(workspace.region.clone()));
         let task = self.task(call, decision, elements, 0, ends, false);
-        self.world.engine().run(task)?;
+        self.world.engine().run(task, None)?;
         for rank in 0..self.size() {
             to.0.copy(to.1 + rank as usize * bytes, room, relay.end(rank).start as usize, bytes);
         }
@@ -339,7 +395,7 @@ impl Communicator {
     fn probe(&self, window: &Window<u8>, peer: Rank, bytes: usize) -> Result<()> {
         let Some(region) = window.region() else { return Ok(()) };
         let signature = Signature { bytes: bytes as u64, blocks: 1, ..Signature::bare(Collective::Probe) };
-        self.world.engine().run(Task {
+        let task = Task {
             communicator: self.number,
             signature,
             group: None,
@@ -352,21 +408,22 @@ impl Communicator {
             small: false,
             from: Source::Registered(region),
             to: None,
-        })
+        };
+        self.world.engine().run(task, None)
     }
+}
+
+/// Where, in elements, what comes in begins: in one memory, behind what goes out.
+fn received<T: Element>(call: &Call<T>, elements: usize, ends: &Ends) -> u64 {
+    if ends.to.is_some() { 0 } else { call.sent(elements) as u64 }
 }
 
 /// The number of the communicator of all ranks.
 const WORLD: u32 = 0;
 
 /// A barrier, or the last one of all.
-fn barrier_task(
-    place: Place,
-    communicator: u32,
-    group: Option<Arc<[Rank]>>,
-    collective: Collective,
-) -> Result<Task> {
-    Ok(Task {
+fn barrier_task(place: Place, communicator: u32, group: Option<Arc<[Rank]>>, collective: Collective) -> Task {
+    Task {
         communicator,
         group,
         signature: Signature::bare(collective),
@@ -377,9 +434,9 @@ fn barrier_task(
         longest: usize::MAX,
         fold: None,
         small: true,
-        from: Source::Unregistered(Memory::zeroed(0)?),
+        from: Source::Unregistered(Memory::nothing()),
         to: None,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,13 @@ pub(super) struct OwnPart {
     pub len: usize,
 }
 
+impl OwnPart {
+    /// Does so.
+    pub(super) fn copy(&self) {
+        self.target.copy(self.to, &self.source, self.from, self.len);
+    }
+}
+
 impl Held {
     pub(super) fn new(world: &Arc<World>, task: Task, own: Option<OwnPart>) -> Result<Self> {
         let handle = world.engine().prepare(task)?;
@@ -33,15 +40,9 @@ impl Held {
 
     pub(super) fn start(&self) -> Result<()> {
         if let Some(own) = &self.own {
-            own.target.copy(own.to, &own.source, own.from, own.len);
+            own.copy();
         }
         self.world.engine().start(self.handle)
-    }
-
-    /// Starts it, and waits until it is done.
-    pub(super) fn run(&self) -> Result<()> {
-        self.start()?;
-        self.wait()
     }
 
     pub(super) fn wait(&self) -> Result<()> {

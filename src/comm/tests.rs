@@ -2,6 +2,7 @@
 //! be repeated) or each in a thread of its own.
 
 use super::*;
+use crate::fold::Sum;
 use crate::transport::faulty::{Faults, Faulty};
 
 pub(super) fn faulty(p: u32, seed: u64, faults: Faults) -> Vec<Communicator> {
@@ -268,4 +269,51 @@ fn ranks_that_disagree_get_an_error_that_names_both_calls() {
     assert!(large.contains("100000 bytes") && large.contains("100001 bytes"), "{large}");
     let small_and_large = disagreement(3, |rank| if rank == 0 { 10 } else { 90_000 }, |_| Call::broadcast(0));
     assert!(small_and_large.contains("(root 0, 10 bytes") && small_and_large.contains("90000 bytes"));
+}
+
+#[test]
+fn a_call_that_is_made_again_moves_other_memory_with_another_operator() {
+    on_threads(Communicator::loopback(5, 11).unwrap(), |comm| {
+        let other = comm.split(Some(0), 0).unwrap().unwrap();
+        for i in 0..30_u64 {
+            let plus = crate::fold::commutative(move |a: &u64, b: &u64| a + b + i);
+            let mut sum = vec![u64::from(comm.rank()); 3];
+            if i % 3 == 0 { &other } else { &comm }.run(&mut sum, Call::allreduce(plus)).unwrap();
+            assert_eq!(sum, [10 + 4 * i; 3]);
+            // More sorts of calls than are remembered, now and then.
+            let mut data = vec![if comm.rank() == 2 { i } else { 0 }; 1 + i as usize % 13];
+            comm.broadcast(&mut data, 2).unwrap();
+            assert!(data.iter().all(|&x| x == i));
+            let outgoing: Vec<u64> = (0..5).map(|to| i + 10 * u64::from(comm.rank()) + to).collect();
+            let mut incoming = vec![0; 5];
+            comm.alltoall(&outgoing, &mut incoming).unwrap();
+            let right: Vec<u64> = (0..5).map(|from| i + 10 * from + u64::from(comm.rank())).collect();
+            assert_eq!(incoming, right);
+            comm.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_call_that_is_remembered_has_let_go_of_its_operator() {
+    on_threads(Communicator::loopback(2, 5).unwrap(), |comm| {
+        let held = Arc::new(());
+        let theirs = Arc::clone(&held);
+        let operator =
+            crate::fold::commutative(move |a: &u32, _: &u32| a + Arc::strong_count(&theirs) as u32);
+        comm.run(&mut [1_u32, 2], Call::allreduce(operator)).unwrap();
+        assert_eq!(Arc::strong_count(&held), 1);
+    });
+}
+
+#[test]
+fn ranks_that_disagree_after_calls_that_were_made_again_are_told_both() {
+    let said = on_threads(Communicator::loopback(2, 9).unwrap(), |comm| {
+        for bytes in [8, 16, 8, 16] {
+            comm.run(&mut vec![1_u8; bytes], Call::allreduce(Sum)).unwrap();
+        }
+        let bytes = 8 + 8 * comm.rank() as usize;
+        comm.run(&mut vec![1_u8; bytes], Call::allreduce(Sum)).unwrap_err().to_string()
+    });
+    assert!(said.iter().any(|said| said.contains("8 bytes") && said.contains("16 bytes")), "{said:?}");
 }

@@ -212,7 +212,7 @@ impl Communicator {
     pub(super) fn own_part<T: Element>(
         &self,
         call: &Call<T>,
-        problem: &Problem,
+        elements: usize,
         received: u64,
         ends: &Ends,
     ) -> OwnPart {
@@ -220,7 +220,7 @@ impl Communicator {
         let (from, to) = match &call.counts {
             Counts::Pairs(sent, received) => (part_of(sent, me), part_of(received, me)),
             _ => {
-                let (me, count) = (me as usize, equal_part(problem) as usize);
+                let (me, count) = (me as usize, elements / 2 / self.size() as usize);
                 (me * count..(me + 1) * count, me * count..(me + 1) * count)
             }
         };

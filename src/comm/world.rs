@@ -117,8 +117,11 @@ impl Drop for World {
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
         // What broke the engine before, a call has returned; it is not told twice.
-        let last =
-            if engine.check().is_ok() { task(&engine).and_then(|task| engine.run(task)) } else { Ok(()) };
+        let last = if engine.check().is_ok() {
+            task(&engine).and_then(|task| engine.run(task, None))
+        } else {
+            Ok(())
+        };
         engine.leave();
         // A drop returns nothing; what goes wrong last is told where a user looks.
         if let Err(error) = last.and_then(|()| exchange.finish()) {

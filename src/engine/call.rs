@@ -132,13 +132,25 @@ pub struct Header {
     pub iteration: u32,
 }
 
-/// Bytes of an encoded [`Header`].
-pub const HEADER: usize = 88;
+/// Bytes of the longest [`Header`], that of a word that a rank is ready.
+pub const HEADER: usize = HEAD + 32;
+/// Bytes of all other headers: data begin behind them, so that a few share their cache line.
+pub const HEAD: usize = 56;
 
 /// In a header without operator: numbers of operators begin with 1.
 const NO_FOLD: (u8, u8) = (0, 0);
 
 impl Header {
+    /// How many bytes of it travel.
+    pub fn size(&self) -> usize {
+        if matches!(self.kind, Kind::Ready { .. }) { HEADER } else { HEAD }
+    }
+
+    /// How many bytes of data follow.
+    pub fn data(&self) -> u64 {
+        if let Kind::Data { bytes, .. } = self.kind { bytes } else { 0 }
+    }
+
     /// As it lies in a slot, with slots that are given back on the way: little-endian, fixed places.
     pub fn encode(&self, credits: u8) -> [u8; HEADER] {
         let none = RemoteKey::default();
@@ -167,13 +179,13 @@ impl Header {
         bytes[30..32].copy_from_slice(&[fold.0, fold.1]);
         bytes[32..36].copy_from_slice(&self.call.communicator.to_le_bytes());
         bytes[36..40].copy_from_slice(&signature.counts.to_le_bytes());
-        bytes[40..48].copy_from_slice(&target.base.to_le_bytes());
-        bytes[48..56].copy_from_slice(&target.key.to_le_bytes());
-        bytes[56..64].copy_from_slice(&staging.base.to_le_bytes());
-        bytes[64..72].copy_from_slice(&staging.key.to_le_bytes());
-        bytes[72..76].copy_from_slice(&word.to_le_bytes());
-        bytes[76] = credits;
-        bytes[80..88].copy_from_slice(&long.to_le_bytes());
+        bytes[56..64].copy_from_slice(&target.base.to_le_bytes());
+        bytes[64..72].copy_from_slice(&target.key.to_le_bytes());
+        bytes[72..80].copy_from_slice(&staging.base.to_le_bytes());
+        bytes[80..88].copy_from_slice(&staging.key.to_le_bytes());
+        bytes[40..44].copy_from_slice(&word.to_le_bytes());
+        bytes[44] = credits;
+        bytes[48..56].copy_from_slice(&long.to_le_bytes());
         bytes
     }
 
@@ -185,13 +197,13 @@ impl Header {
         let operation = u16::from_le_bytes([bytes[28], bytes[29]]);
         let kind = match bytes[0] {
             1 => {
-                let (target, staging) = (key(40), key(56));
-                Kind::Ready { target, staging, operation, source: word(72), bytes: long(80) }
+                let (target, staging) = (key(56), key(72));
+                Kind::Ready { target, staging, operation, source: word(40), bytes: long(48) }
             }
             2 => Kind::Again,
-            3 => Kind::Data { round: word(72), bytes: long(80) },
-            4 => Kind::Taken { pieces: word(72) },
-            5 => Kind::Turn { round: word(72) },
+            3 => Kind::Data { round: word(40), bytes: long(48) },
+            4 => Kind::Taken { pieces: word(40) },
+            5 => Kind::Turn { round: word(40) },
             _ => return None,
         };
         let fold = (bytes[30], bytes[31]);
@@ -206,7 +218,7 @@ impl Header {
             prepared: bytes[3] != 0,
         };
         let call = Call { communicator: word(32), number: word(4), signature };
-        Some((Header { kind, call, iteration: word(8) }, bytes[76]))
+        Some((Header { kind, call, iteration: word(8) }, bytes[44]))
     }
 }
 

@@ -4,10 +4,9 @@
 //! What has landed stays in its staging slot (or, if it came in a message, in a copy) until its turn.
 #![forbid(unsafe_code)]
 
-use super::leg::{Leg, Pieces, Rule};
+use super::leg::Pieces;
 use super::staging::STAGES;
-use crate::plan::layout::Layout;
-use crate::plan::{Landing, Plan, Side};
+use crate::plan::{Landing, Plan};
 use crate::rank::Rank;
 
 /// The pieces of one source: which have landed, and how many have been taken.
@@ -70,10 +69,10 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// At the beginning of a plan.
-    pub fn new(plan: &dyn Plan, layout: &dyn Layout, rule: Rule) -> Self {
+    /// At the beginning of a plan, of whose rounds `pieces` are what is taken in.
+    pub fn new(plan: &dyn Plan, pieces: impl Fn(u32) -> Pieces) -> Self {
         let mut intake = Intake::default();
-        intake.advance(plan, layout, rule);
+        intake.advance(plan, pieces);
         intake
     }
 
@@ -88,12 +87,12 @@ impl Intake {
     }
 
     /// On to the next round that has something to take in.
-    pub fn advance(&mut self, plan: &dyn Plan, layout: &dyn Layout, rule: Rule) {
+    pub fn advance(&mut self, plan: &dyn Plan, pieces: impl Fn(u32) -> Pieces) {
         self.current = None;
         while self.current.is_none() && self.next < plan.rounds() {
             let round = plan.round(self.next);
             if let Some(source) = round.arrival {
-                let pieces = Leg::new(plan, layout, self.next, Side::Arrival, rule).staged;
+                let pieces = pieces(self.next);
                 self.current = (pieces.left() > 0).then_some(Current {
                     round: self.next,
                     source: source.peer,

@@ -4,6 +4,8 @@
 //! Both ends of a put compute the same from plan, layout and [`Rule`], so nothing about it travels.
 #![forbid(unsafe_code)]
 
+use smallvec::SmallVec;
+
 use crate::plan::layout::Layout;
 use crate::plan::{Landing, Plan, Side, each_block};
 
@@ -23,6 +25,9 @@ pub struct Stretch {
     pub len: usize,
 }
 
+/// Some stretches; most legs have one.
+pub type Stretches = SmallVec<[Stretch; 2]>;
+
 /// How legs are cut; the same on all ranks of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
@@ -36,7 +41,7 @@ pub struct Rule {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leg {
     /// Put into their place, each by itself; none longer than a put may be.
-    pub direct: Vec<Stretch>,
+    pub direct: Stretches,
     /// Put through staging slots: a string of bytes, whatever stretches it consists of.
     pub staged: Pieces,
 }
@@ -47,9 +52,13 @@ impl Leg {
         let all = stretches(plan, layout, i, side);
         let folds = plan.round(i).landing != Landing::Store;
         let packs = rule.piece > 0 && all.len() > 1;
-        let (staged, direct): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|stretch| folds || packs && stretch.len < DIRECT);
-        let mut direct: Vec<_> = direct.into_iter().flat_map(|stretch| cut(stretch, rule.max_put)).collect();
+        let (staged, direct) = match (folds, packs) {
+            (true, _) => (all, Stretches::new()),
+            (false, true) => all.into_iter().partition(|stretch| stretch.len < DIRECT),
+            (false, false) => (Stretches::new(), all),
+        };
+        let mut direct: Stretches =
+            direct.into_iter().flat_map(|stretch| cut(stretch, rule.max_put)).collect();
         if direct.is_empty() && staged.is_empty() {
             direct.push(Stretch { at: 0, there: 0, len: 0 });
         }
@@ -58,8 +67,8 @@ impl Leg {
 }
 
 /// The bytes of one side of round `i`, in the order in which they travel; no empty ones.
-pub fn stretches(plan: &dyn Plan, layout: &dyn Layout, i: u32, side: Side) -> Vec<Stretch> {
-    let mut all: Vec<Stretch> = Vec::new();
+pub fn stretches(plan: &dyn Plan, layout: &dyn Layout, i: u32, side: Side) -> Stretches {
+    let mut all = Stretches::new();
     each_block(plan, i, side, &mut |block| {
         let (range, there) = match side {
             Side::Put => (layout.source(block), layout.remote(block)),
@@ -97,7 +106,7 @@ fn cut(stretch: Stretch, most: usize) -> impl Iterator<Item = Stretch> {
 /// Stretches as one string of bytes, taken piece by piece.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pieces {
-    stretches: Vec<Stretch>,
+    stretches: Stretches,
     /// The stretch that the next byte is in, and how much of it has been taken.
     next: usize,
     taken: usize,
@@ -105,7 +114,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    fn new(stretches: Vec<Stretch>) -> Self {
+    /// Of these.
+    pub fn new(stretches: Stretches) -> Self {
         Pieces { left: total(&stretches), stretches, next: 0, taken: 0 }
     }
 
@@ -120,7 +130,7 @@ impl Pieces {
     }
 
     /// The next `most` bytes, or what is left, without taking them.
-    pub fn peek(&self, most: usize, into: &mut Vec<Stretch>) {
+    pub fn peek(&self, most: usize, into: &mut Stretches) {
         into.clear();
         let (mut room, mut skipped) = (most, self.taken);
         for stretch in &self.stretches[self.next..] {
@@ -153,7 +163,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(lengths: &[usize]) -> Vec<Stretch> {
+    fn of(lengths: &[usize]) -> Stretches {
         let mut at = 0;
         let stretch = |&len: &usize| {
             at += len + 3;
@@ -170,7 +180,7 @@ mod tests {
                 stretches.iter().flat_map(|stretch| stretch.at..stretch.at + stretch.len).collect()
             };
             let mut pieces = Pieces::new(stretches.clone());
-            let (mut all, mut piece, mut count) = (Vec::new(), Vec::new(), 0);
+            let (mut all, mut piece, mut count) = (Vec::new(), Stretches::new(), 0);
             let expected = pieces.count(most);
             while pieces.left() > 0 {
                 pieces.peek(most, &mut piece);

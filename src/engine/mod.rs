@@ -15,13 +15,14 @@ pub mod leg;
 pub mod notice;
 pub mod operation;
 pub mod patience;
+pub mod rest;
 pub mod run;
 pub mod slots;
 pub mod staging;
 pub mod tokens;
 pub mod vigil;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,7 @@ use leg::Rule;
 use notice::Notice;
 use operation::{Io, Kept, Operation, Pace, Parts, Path, Payload, Pumped, Unequal};
 use patience::Patience;
+use rest::{Ask, Rest};
 use run::Unexpected;
 use slots::{Card, Landed, Slots, There};
 use staging::Pool;
@@ -51,6 +53,8 @@ const SHORT_NAP: Duration = Duration::from_micros(200);
 const LAST_CALL: Duration = Duration::from_secs(5);
 /// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are.
 const KEPT: usize = 64;
+/// Messages for calls to come that are left in each neighbour's slots.
+const LEFT: usize = 2;
 /// Operations that are remembered when they are over, to know what comes late from what is wrong.
 const REMEMBERED: usize = 256;
 
@@ -83,6 +87,16 @@ pub struct Task {
     pub to: Option<Source>,
 }
 
+/// What moves in a call that was made before: all else is as it was.
+pub struct Again {
+    /// What is put.
+    pub from: Source,
+    /// Where it lands; `None`: in the same memory.
+    pub to: Option<Source>,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<Arc<dyn Fold>>,
+}
+
 /// Memory that a task moves.
 pub enum Source {
     /// Registered already.
@@ -102,7 +116,10 @@ impl Source {
 
     /// The bytes, without the registration.
     pub fn into_memory(self) -> Memory {
-        self.memory().clone()
+        match self {
+            Source::Registered(region) => region.memory,
+            Source::Unregistered(memory) => memory,
+        }
     }
 }
 
@@ -113,7 +130,8 @@ pub type Handle = usize;
 pub struct Engine {
     io: Io,
     operations: Vec<Option<Entry>>,
-    calls: HashMap<u32, Calls>,
+    rest: Rest,
+    calls: BTreeMap<u32, Calls>,
     /// Communicators that were freed here: what still comes for them comes late.
     freed: HashSet<u32>,
     waiting: Vec<Waiting>,
@@ -129,7 +147,9 @@ pub struct Engine {
 }
 
 struct Entry {
-    operation: Operation,
+    operation: Box<Operation>,
+    /// By what it is kept when it is over, if it is.
+    ask: Option<Ask>,
     /// Nobody asks for it any more: it goes when it is done.
     forgotten: bool,
     /// Something has happened that may let it put.
@@ -162,14 +182,16 @@ impl Engine {
     /// `ranks_per_core`: of this machine.
     pub fn new(transport: Box<dyn Transport>, slots: Slots, vigil: Vigil, ranks_per_core: f64) -> Self {
         let tokens = Tokens::new(transport.limits().in_flight);
+        let patience = Patience::new(ranks_per_core, transport.polls_memory());
         Engine {
             io: Io { transport, slots, tokens, pool: Pool::default() },
             operations: Vec::new(),
-            calls: HashMap::new(),
+            rest: Rest::default(),
+            calls: BTreeMap::new(),
             freed: HashSet::new(),
             waiting: Vec::new(),
             events: Vec::new(),
-            patience: Patience::new(ranks_per_core),
+            patience,
             vigil,
             held_up: false,
             turns: 0,
@@ -230,14 +252,14 @@ impl Engine {
         let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold };
         // The others have begun the call, or will: they must hear that it comes to nothing.
         let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
-        self.operations[handle] = Some(Entry { operation, forgotten: false, stirred: false });
+        let operation = Box::new(operation);
+        self.operations[handle] = Some(Entry { operation, ask: None, forgotten: false, stirred: false });
         Ok(handle)
     }
 
     fn path(&mut self, small: bool, from: Source, to: Option<Source>) -> Result<Path> {
         if small {
-            let from = from.into_memory();
-            return Ok(Path::Slots { to: to.map_or_else(|| from.clone(), Source::into_memory), from });
+            return Ok(in_slots(from, to));
         }
         let from = self.registered(from)?;
         let to = to.map(|to| self.registered(to)).transpose()?;
@@ -269,7 +291,13 @@ impl Engine {
     /// A communicator is used no more.
     pub fn free(&mut self, communicator: u32) {
         self.calls.remove(&communicator);
+        self.rest.forget(communicator);
         self.freed.insert(communicator);
+    }
+
+    /// What a communicator's calls were made from has changed: none is repeated as it was.
+    pub fn outdate(&mut self, communicator: u32) {
+        self.rest.forget(communicator);
     }
 
     /// Bytes of registered memory for messages, whatever is sent.
@@ -309,9 +337,34 @@ impl Engine {
         waited.map_err(|error| self.fail(error))
     }
 
-    /// Carries a task out, from beginning to end.
-    pub fn run(&mut self, task: Task) -> Result<()> {
+    /// Carries a task out, from beginning to end. A small one is kept by what was asked for, to be
+    /// [repeated](Self::repeat).
+    pub fn run(&mut self, task: Task, ask: Option<Ask>) -> Result<()> {
+        let ask = ask.filter(|_| task.small);
         let handle = self.prepare(task)?;
+        if let Some(Some(entry)) = self.operations.get_mut(handle) {
+            entry.ask = ask;
+        }
+        self.carry_out(handle)
+    }
+
+    /// Takes up what was asked for lately.
+    pub fn recall(&mut self, ask: &Ask) -> Option<Box<Operation>> {
+        self.rest.take(ask)
+    }
+
+    /// Carries out again what was [recalled](Self::recall), as the next call on its communicator.
+    pub fn repeat(&mut self, ask: Ask, mut operation: Box<Operation>, again: Again) -> Result<()> {
+        self.check()?;
+        let handle = self.vacancy()?;
+        let Call { communicator, signature, .. } = operation.call();
+        let call = self.calls.entry(communicator).or_default().next(communicator, signature);
+        operation.renew(call, handle as u16, in_slots(again.from, again.to), again.fold);
+        self.operations[handle] = Some(Entry { operation, ask: Some(ask), forgotten: false, stirred: false });
+        self.carry_out(handle)
+    }
+
+    fn carry_out(&mut self, handle: Handle) -> Result<()> {
         let done = self.start(handle).and_then(|()| self.wait(handle));
         self.forget(handle);
         done
@@ -330,6 +383,7 @@ impl Engine {
     pub fn shut_down(&mut self, error: Error) {
         self.io.transport.shut_down();
         self.operations.clear();
+        self.rest = Rest::default();
         self.io.pool.clear();
         self.waiting.clear();
         self.broken.get_or_insert(error);
@@ -454,11 +508,17 @@ impl Engine {
     /// Lets go of what is done and forgotten.
     fn sweep(&mut self) {
         for place in &mut self.operations {
-            if let Some(Entry { operation, .. }) =
+            if let Some(Entry { mut operation, ask, .. }) =
                 place.take_if(|entry| entry.forgotten && entry.operation.is_done())
             {
                 let past = Past { call: operation.call(), starts: operation.starts() };
-                operation.into_pool(&mut self.io.pool);
+                match ask {
+                    Some(ask) => {
+                        operation.rest();
+                        self.rest.keep(ask, operation);
+                    }
+                    None => operation.into_pool(&mut self.io.pool),
+                }
                 if let Some(calls) = self.calls.get_mut(&past.call.communicator) {
                     calls.remember(past);
                 }
@@ -554,7 +614,7 @@ impl Engine {
                 let agreed = entry.operation.is_as_long(round, bytes);
                 if agreed.is_ok() {
                     let taken = match entry.operation.is_of_this_start(&message.header) {
-                        true => entry.operation.message(round, &payload),
+                        true => entry.operation.message(round, &payload)?,
                         false => Err(Unexpected { round }),
                     };
                     awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
@@ -581,12 +641,12 @@ impl Engine {
         Ok(None)
     }
 
-    /// A message that waits is copied out of its slot, so that it does not hold up those behind it;
-    /// beyond a bound it stays, and its sender runs out of slots.
+    /// A message that waits is copied out of its slot, so that it does not hold up those behind it; but for
+    /// the first few, which leave their sender enough. Beyond a bound they stay, and it runs out of slots.
     fn keep(&mut self, mut waiting: Waiting, landed: Landed) {
         let kept = self.waiting.iter().filter(|other| other.channel == waiting.channel).count();
-        if kept < KEPT {
-            waiting.kept = Kept::Copied(self.io.slots.copied(landed));
+        if (LEFT..KEPT).contains(&kept) {
+            waiting.kept = Kept::Copied(self.io.slots.copied(landed, waiting.header.data()));
             self.io.slots.release(landed);
         } else {
             self.io.slots.hold(landed);
@@ -595,6 +655,9 @@ impl Engine {
     }
 
     fn deliver_waiting(&mut self, call: Call) -> Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
         for message in std::mem::take(&mut self.waiting) {
             let own = message.header.call;
             let same = (own.communicator, own.number) == (call.communicator, call.number);
@@ -671,6 +734,11 @@ impl Calls {
         }
         self.past.push_back(past);
     }
+}
+
+fn in_slots(from: Source, to: Option<Source>) -> Path {
+    let from = from.into_memory();
+    Path::Slots { to: to.map_or_else(|| from.clone(), Source::into_memory), from }
 }
 
 fn awaited(landed: Option<std::result::Result<(), Unexpected>>, what: impl FnOnce() -> String) -> Result<()> {

@@ -94,8 +94,8 @@ impl<P: Plan> Run<P> {
 
     /// Back to the beginning, once the run is done.
     pub fn restart(&mut self) {
-        self.orders = Orders::default();
-        self.arrivals = Arrivals::default();
+        self.orders.restart();
+        self.arrivals.restart();
         self.orders.fill(&self.plan, self.rounds);
         self.arrivals.settle(&self.plan, self.rounds);
     }
@@ -189,12 +189,18 @@ struct Orders {
 }
 
 impl Orders {
+    /// Back to the beginning, in the same memory.
+    fn restart(&mut self) {
+        (self.low, self.next, self.waiting) = (0, 0, 0);
+    }
+
     /// Looks at further rounds as far as the window reaches, and moves it past what is ordered.
     fn fill<P: Plan>(&mut self, plan: &P, rounds: u32) {
         loop {
             while self.next < rounds && self.next - self.low < LOOKAHEAD {
-                if let Some(put) = plan.round(self.next).put {
-                    self.enter(self.next, plan.round(self.next).needs, put.peer);
+                let Round { put, needs, .. } = plan.round(self.next);
+                if let Some(put) = put {
+                    self.enter(self.next, needs, put.peer);
                 }
                 self.next += 1;
             }
@@ -259,6 +265,12 @@ struct Arrivals {
 }
 
 impl Arrivals {
+    /// Back to the beginning, in the same memory.
+    fn restart(&mut self) {
+        self.low = 0;
+        self.later.clear();
+    }
+
     fn has(&self, round: u32) -> bool {
         round < self.low || {
             let word = (round / 64 - self.low / 64) as usize;

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use super::call::{HEADER, Header};
+use super::call::{HEAD, HEADER, Header};
 use super::leg::{Stretch, total};
 use super::notice::Notice;
 use super::tokens::{Tokens, Use};
@@ -24,7 +24,9 @@ pub const SLOTS: usize = 8;
 /// The most bytes of data in a wide slot.
 pub const PAYLOAD: usize = 8192;
 /// Bytes of a wide slot.
-pub const WIDE: usize = PAYLOAD + HEADER;
+pub const WIDE: usize = (HEAD + PAYLOAD).next_multiple_of(LINE);
+/// Slots begin with a cache line, as boards and windows do.
+const LINE: usize = 64;
 /// Bytes of a narrow slot.
 pub const NARROW: usize = HEADER;
 
@@ -208,10 +210,11 @@ impl Slots {
         let bank = &self.banks[channel.bank];
         let slot = channel.free.trailing_zeros() as usize;
         let offset = bank.place(to, slot);
-        let len = HEADER + payload.map_or(0, |(_, stretches)| total(stretches));
-        bank.outbox.memory.write(offset, &header.encode(channel.owed));
+        let head = header.size();
+        let len = head + payload.map_or(0, |(_, stretches)| total(stretches));
+        bank.outbox.memory.write(offset, &header.encode(channel.owed)[..head]);
         if let Some((memory, stretches)) = payload {
-            let mut at = offset + HEADER;
+            let mut at = offset + head;
             for stretch in stretches {
                 bank.outbox.memory.copy(at, memory, stretch.at, stretch.len);
                 at += stretch.len;
@@ -256,13 +259,13 @@ impl Slots {
     /// Where a message's data lie, and how many bytes there may be.
     pub fn payload(&self, landed: Landed) -> (&Memory, usize, usize) {
         let (inbox, offset) = self.place(landed);
-        (inbox, offset + HEADER, self.banks[self.channels[landed.channel].bank].slot - HEADER)
+        (inbox, offset + HEAD, self.banks[self.channels[landed.channel].bank].slot - HEAD)
     }
 
-    /// All of a message's slot but its head, copied out.
-    pub fn copied(&self, landed: Landed) -> Vec<u8> {
+    /// A message's data, at most so many bytes, copied out of its slot.
+    pub fn copied(&self, landed: Landed, most: u64) -> Vec<u8> {
         let (inbox, offset, room) = self.payload(landed);
-        let mut bytes = vec![0; room];
+        let mut bytes = vec![0; room.min(usize::try_from(most).unwrap_or(room))];
         inbox.read(offset, &mut bytes);
         bytes
     }

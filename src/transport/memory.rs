@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// A range of memory, owned (zeroed pages) or lent for the length of one call. Clones share it.
 #[derive(Clone)]
-pub struct Memory(Arc<Range>);
+pub struct Memory(Option<Arc<Range>>);
 
 struct Range {
     start: NonNull<u8>,
@@ -59,7 +59,7 @@ impl Memory {
             )
         })?;
         let start = NonNull::from(&mut pages[0]);
-        Ok(Memory(Arc::new(Range { start, len, pages: Pages::Private { _map: pages } })))
+        Ok(Memory::of(start, len, Pages::Private { _map: pages }))
     }
 
     /// As [`zeroed`](Self::zeroed), in pages that other processes of this machine can map.
@@ -69,16 +69,21 @@ impl Memory {
         }
         let segment = Segment::create(len)?;
         let map = segment.map()?;
-        Ok(Memory(Arc::new(Range { start: map.start(), len, pages: Pages::Shared { _map: map, segment } })))
+        Ok(Memory::of(map.start(), len, Pages::Shared { _map: map, segment }))
     }
 
-    fn nothing() -> Memory {
-        Memory(Arc::new(Range { start: NonNull::dangling(), len: 0, pages: Pages::Elsewhere }))
+    /// No bytes at all. Costs nothing.
+    pub fn nothing() -> Memory {
+        Memory(None)
+    }
+
+    fn of(start: NonNull<u8>, len: usize, pages: Pages) -> Memory {
+        Memory(Some(Arc::new(Range { start, len, pages })))
     }
 
     /// What other processes find the pages by, where they can map them.
     pub(in crate::transport) fn label(&self) -> Option<Label> {
-        match &self.0.pages {
+        match &self.0.as_ref()?.pages {
             Pages::Shared { segment, .. } => Some(segment.label()),
             Pages::Elsewhere | Pages::Private { .. } => None,
         }
@@ -90,27 +95,27 @@ impl Memory {
     /// The bytes must stay valid for reads, and for writes where any is made here or put here, and nothing but this `Memory` and those it was
     /// given to may touch them, until the last clone is dropped.
     pub unsafe fn lend(start: NonNull<u8>, len: usize) -> Memory {
-        Memory(Arc::new(Range { start, len, pages: Pages::Elsewhere }))
+        Memory::of(start, len, Pages::Elsewhere)
     }
 
     /// How many bytes.
     pub fn len(&self) -> usize {
-        self.0.len
+        self.0.as_ref().map_or(0, |range| range.len)
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.len == 0
+        self.len() == 0
     }
 
     /// The address of the first byte.
     pub fn address(&self) -> NonNull<u8> {
-        self.0.start
+        self.0.as_ref().map_or(NonNull::dangling(), |range| range.start)
     }
 
     /// How many clones there are: 1 says that no transport holds it any more.
     pub fn holders(&self) -> usize {
-        Arc::strong_count(&self.0)
+        self.0.as_ref().map_or(1, Arc::strong_count)
     }
 
     /// Copies bytes out, from `offset`. Panics where the range is exceeded, as slices do.
@@ -119,7 +124,7 @@ impl Memory {
         // SAFETY: - the source is in the range (checked) and alive (self holds it)
         //         - a Rust slice cannot overlap memory that only `Memory` gives access to
         unsafe {
-            std::ptr::copy_nonoverlapping(self.0.start.as_ptr().add(offset), into.as_mut_ptr(), into.len())
+            std::ptr::copy_nonoverlapping(self.address().as_ptr().add(offset), into.as_mut_ptr(), into.len())
         }
     }
 
@@ -127,7 +132,9 @@ impl Memory {
     pub fn write(&self, offset: usize, from: &[u8]) {
         self.check(offset, from.len());
         // SAFETY: as in `read`, the other way
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.0.start.as_ptr().add(offset), from.len()) }
+        unsafe {
+            std::ptr::copy_nonoverlapping(from.as_ptr(), self.address().as_ptr().add(offset), from.len())
+        }
     }
 
     /// Copies `len` bytes from `from` of another memory to `to` of this one. Panics where a range is exceeded.
@@ -136,7 +143,7 @@ impl Memory {
         other.check(from, len);
         // SAFETY: - both ranges are checked and alive
         //         - `copy` allows that they overlap
-        unsafe { std::ptr::copy(other.0.start.as_ptr().add(from), self.0.start.as_ptr().add(to), len) }
+        unsafe { std::ptr::copy(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len) }
     }
 
     /// Lets `act` change `len` bytes from `at` on. Panics where the range is exceeded, as slices do.
@@ -145,7 +152,7 @@ impl Memory {
         // SAFETY: - the range is checked, and alive (self holds it)
         //         - nobody else touches it meanwhile: the engine changes a block that no put reads or
         //           writes any more, on the one thread that drives it
-        act(unsafe { std::slice::from_raw_parts_mut(self.0.start.as_ptr().add(at), len) })
+        act(unsafe { std::slice::from_raw_parts_mut(self.address().as_ptr().add(at), len) })
     }
 
     /// Lets `act` change `len` bytes from `at` on, given as many from `from` of another memory. Panics where
@@ -160,23 +167,23 @@ impl Memory {
     ) -> R {
         other.check(from, len);
         self.change(at, len, |mine| {
-            let theirs = other.0.start.as_ptr().wrapping_add(from);
+            let theirs = other.address().as_ptr().wrapping_add(from);
             let mine_end = mine.as_ptr().addr() + len;
             assert!(
                 mine_end <= theirs.addr() || theirs.addr() + len <= mine.as_ptr().addr(),
                 "bytes combined with themselves"
             );
             // SAFETY: - the range is checked, alive (other holds it), and apart from `mine`
-            //         - nobody writes it meanwhile: a staging slot is its source's again when told
+            //         - nobody writes it meanwhile: a slot is its source's again when told
             act(mine, unsafe { std::slice::from_raw_parts(theirs, len) })
         })
     }
 
     fn check(&self, offset: usize, len: usize) {
         assert!(
-            offset.checked_add(len).is_some_and(|end| end <= self.0.len),
+            offset.checked_add(len).is_some_and(|end| end <= self.len()),
             "bytes {offset}..+{len} of a memory of {} bytes",
-            self.0.len
+            self.len()
         );
     }
 }

@@ -201,6 +201,11 @@ pub trait Transport: Send {
     /// Makes progress and appends what has happened since the last call to `events`, without waiting.
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;
 
+    /// Whether a poll that finds nothing is a look at memory, without a system call.
+    fn polls_memory(&self) -> bool {
+        false
+    }
+
     /// Sleeps until there may be something to poll, `wake` becomes readable, or `timeout` is over.
     fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()>;
 

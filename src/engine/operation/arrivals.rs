@@ -11,7 +11,7 @@ use super::index::Index;
 use super::io::Io;
 use crate::engine::call::Kind;
 use crate::engine::intake::{Intake, Stock};
-use crate::engine::leg::total;
+use crate::engine::leg::{Stretches, total};
 use crate::engine::notice::{MAX_ROUNDS, MAX_SOURCES};
 use crate::engine::run::Unexpected;
 use crate::engine::staging::{STAGES, Staging};
@@ -48,6 +48,21 @@ impl Payload<'_> {
             Payload::Copied(copy) => bytes.copy_from_slice(&copy[..len]),
         }
         bytes
+    }
+
+    /// Lets `act` change bytes of `to`, given as many of these.
+    fn combine_with<R>(
+        &self,
+        from: usize,
+        to: &Memory,
+        at: usize,
+        len: usize,
+        act: impl FnOnce(&mut [u8], &[u8]) -> R,
+    ) -> R {
+        match self {
+            Payload::InSlot(memory, start, _) => to.combine(at, memory, start + from, len, act),
+            Payload::Copied(copy) => to.change(at, len, |mine| act(mine, &copy[from..from + len])),
+        }
     }
 
     fn copy_to(&self, from: usize, to: &Memory, at: usize, len: usize) {
@@ -113,7 +128,7 @@ impl Arrivals {
         self.due.clear();
         self.partial.clear();
         self.intake = match course.takes_in() {
-            true => Intake::new(course.plan(), &*course.layout, course.rule),
+            true => Intake::new(course.plan(), |round| course.taken_in(round)),
             false => Intake::default(),
         };
     }
@@ -165,30 +180,29 @@ impl Arrivals {
         }
     }
 
-    /// The blocks of a round have come in a message: they are stored, or kept until it is their turn.
+    /// The blocks of a round have come in a message: they are taken in, or kept until it is their turn.
     pub fn message(
         &mut self,
         round: u32,
         from: &Payload<'_>,
         course: &mut Course,
-    ) -> std::result::Result<(), Unexpected> {
+    ) -> Result<std::result::Result<(), Unexpected>> {
         if round >= course.plan().rounds() || course.run.has_arrived(round) {
-            return Err(Unexpected { round });
+            return Ok(Err(Unexpected { round }));
         }
-        let all = course.stretches(round, Side::Arrival);
-        if total(&all) > from.room() {
-            return Err(Unexpected { round });
+        let bytes = total(&course.stretches(round, Side::Arrival));
+        if bytes > from.room() {
+            return Ok(Err(Unexpected { round }));
         }
-        if course.takes_in() && course.leg(round, Side::Arrival).staged.left() > 0 {
-            let fresh = self.intake.keep(round, from.copied(total(&all)));
-            return if fresh { Ok(()) } else { Err(Unexpected { round }) };
+        if self.intake.now().is_some_and(|current| current.round == round) && may_take(round, course) {
+            return self.take_message(round, from, course).map(Ok);
         }
-        let mut at = 0;
-        for stretch in all {
-            from.copy_to(at, course.to(), stretch.at, stretch.len);
-            at += stretch.len;
+        if course.taken_in(round).left() == 0 {
+            store(round, from, course);
+            return Ok(course.run.arrived(round));
         }
-        course.run.arrived(round)
+        let fresh = self.intake.keep(round, from.copied(bytes));
+        Ok(if fresh { Ok(()) } else { Err(Unexpected { round }) })
     }
 
     /// Bytes have landed at their place.
@@ -242,41 +256,36 @@ impl Arrivals {
             if !taken {
                 return Ok(());
             }
-            if self.intake.now().is_some_and(|current| current.pieces.left() == 0) {
-                self.intake.advance(course.plan(), &*course.layout, course.rule);
-            }
         }
         Ok(())
     }
 
-    /// Takes in a round that came in a message, unless its blocks are still to be put from here.
+    /// Takes in the current round, which came in a message, once that may be.
     fn take_early(&mut self, round: u32, course: &mut Course) -> Result<bool> {
-        if !course.is_direct() && !course.run.has_ordered(round) {
+        if !may_take(round, course) {
             return Ok(false);
         }
-        let (Some(bytes), Some(current)) = (self.intake.early(), self.intake.current()) else {
-            return Ok(false);
-        };
+        let Some(bytes) = self.intake.early() else { return Ok(false) };
+        self.take_message(round, &Payload::Copied(&bytes), course)?;
+        Ok(true)
+    }
+
+    /// Takes in the current round, whose blocks have come in a message.
+    fn take_message(&mut self, round: u32, from: &Payload<'_>, course: &mut Course) -> Result<()> {
+        let Some(current) = self.intake.current() else { return Ok(()) };
         let (source, landing) = (current.source, current.landing);
         let pieces = current.pieces.count(course.rule.piece);
-        current.pieces.take(usize::MAX);
-        let mut at = 0;
-        for stretch in course.stretches(round, Side::Arrival) {
-            let theirs = &bytes[at..at + stretch.len];
-            at += stretch.len;
-            match landing {
-                Landing::Store => course.to().write(stretch.at, theirs),
-                _ => {
-                    course.to().change(stretch.at, stretch.len, |mine| course.fold(mine, theirs, landing))?
-                }
-            }
+        match landing {
+            Landing::Store => store(round, from, course),
+            _ => fold(round, from, course, landing)?,
         }
         if let Some(number) = self.index.find(source) {
             self.taken(number, |stock| stock.skip(pieces));
         }
         // The whole of the leg has come, whatever of it would have been put directly.
         course.run.arrived(round).map_err(|_| course.twice(round))?;
-        Ok(true)
+        self.intake.advance(course.plan(), |round| course.taken_in(round));
+        Ok(())
     }
 
     /// Takes in the next piece of the current round, if it has landed.
@@ -285,7 +294,7 @@ impl Arrivals {
         let Some(number) = self.index.find(current.source) else { return Ok(false) };
         let Some(slot) = self.sources[number].stock.next() else { return Ok(false) };
         let (round, landing) = (current.round, current.landing);
-        let mut piece = Vec::new();
+        let mut piece = Stretches::new();
         current.pieces.peek(course.rule.piece, &mut piece);
         current.pieces.take(course.rule.piece);
         let last = current.pieces.left() == 0;
@@ -303,6 +312,7 @@ impl Arrivals {
         self.taken(number, Stock::take);
         if last {
             self.part_of(round, course).map_err(|_| course.twice(round))?;
+            self.intake.advance(course.plan(), |round| course.taken_in(round));
         }
         Ok(true)
     }
@@ -329,6 +339,32 @@ impl Arrivals {
         }
         Ok(true)
     }
+}
+
+/// Whether a round that came in a message may be taken in: not while its blocks are still to be put from here.
+fn may_take(round: u32, course: &Course) -> bool {
+    course.is_direct() || course.run.has_ordered(round)
+}
+
+/// Stores the bytes of a round's message where they belong.
+fn store(round: u32, from: &Payload<'_>, course: &Course) {
+    let mut at = 0;
+    for stretch in course.stretches(round, Side::Arrival).iter() {
+        from.copy_to(at, course.to(), stretch.at, stretch.len);
+        at += stretch.len;
+    }
+}
+
+/// Combines the bytes of a round's message with what this rank has.
+fn fold(round: u32, from: &Payload<'_>, course: &Course, landing: Landing) -> Result<()> {
+    let mut at = 0;
+    for stretch in course.stretches(round, Side::Arrival).iter() {
+        from.combine_with(at, course.to(), stretch.at, stretch.len, |mine, theirs| {
+            course.fold(mine, theirs, landing)
+        })?;
+        at += stretch.len;
+    }
+    Ok(())
 }
 
 /// Rounds and sources must fit into a notice.

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::io::Io;
+use super::noted::{Known, Legs, Noted};
 use crate::engine::call::{Call, Header, Kind};
-use crate::engine::leg::{Leg, Rule, Stretch, stretches};
+use crate::engine::leg::{Leg, Pieces, Rule, stretches};
 use crate::engine::run::Run;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
@@ -97,6 +98,8 @@ pub struct Course {
     group: Option<Arc<[Rank]>>,
     pub run: Run<Box<dyn Plan>>,
     pub layout: Box<dyn Layout>,
+    /// Of what travels in slots.
+    legs: Option<Legs>,
     pub path: Path,
     pub pace: Pace,
     pub rule: Rule,
@@ -108,9 +111,29 @@ pub struct Course {
 impl Course {
     pub fn new(parts: Parts) -> Self {
         let Parts { call, number, group, plan, layout, path, pace, rule, fold } = parts;
+        let (plan, legs) = match path {
+            Path::Direct { .. } => (plan, None),
+            Path::Slots { .. } => {
+                let plan: Box<dyn Plan> = Box::new(Noted::new(plan));
+                let legs = Legs::new(&*plan, &*layout);
+                (plan, Some(legs))
+            }
+        };
         let run = Run::new(plan, pace.lookahead);
         let run = if rule.piece > 0 { run.in_order() } else { run };
-        Course { call, number, group, run, layout, path, pace, rule, fold, started: None }
+        Course { call, number, group, run, layout, legs, path, pace, rule, fold, started: None }
+    }
+
+    /// Back to before the first start, as another call of the same signature on other memory.
+    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
+        self.run.restart();
+        (self.call, self.number, self.path, self.fold, self.started) = (call, number, path, fold, None);
+    }
+
+    /// Lets go of what is the caller's.
+    pub fn rest(&mut self) {
+        self.path = Path::Slots { from: Memory::nothing(), to: Memory::nothing() };
+        self.fold = None;
     }
 
     /// On to the next start.
@@ -163,8 +186,22 @@ impl Course {
         Leg::new(self.plan(), &*self.layout, round, side, self.rule)
     }
 
-    pub fn stretches(&self, round: u32, side: Side) -> Vec<Stretch> {
-        stretches(self.plan(), &*self.layout, round, side)
+    /// The bytes of a leg, in the order in which they travel.
+    pub fn stretches(&self, round: u32, side: Side) -> Known<'_> {
+        match &self.legs {
+            Some(legs) => Known::Noted(legs.of(round, side)),
+            None => Known::Made(stretches(self.plan(), &*self.layout, round, side)),
+        }
+    }
+
+    /// What of a round's arrival is not stored where it lands, but taken in.
+    pub fn taken_in(&self, round: u32) -> Pieces {
+        match &self.legs {
+            _ if !self.takes_in() => Pieces::default(),
+            Some(_) if self.plan().round(round).landing == Landing::Store => Pieces::default(),
+            Some(legs) => Pieces::new(legs.of(round, Side::Arrival).into()),
+            None => self.leg(round, Side::Arrival).staged,
+        }
     }
 
     /// What is put.

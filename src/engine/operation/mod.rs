@@ -12,12 +12,15 @@ mod arrivals;
 mod course;
 mod index;
 mod io;
+mod noted;
 mod puts;
 mod turns;
 
 pub use arrivals::Payload;
 pub use course::{Pace, Parts, Path, Unequal};
 pub use io::Io;
+
+use std::sync::Arc;
 
 use super::call::{Call, Header};
 use super::leg::total;
@@ -26,6 +29,7 @@ use super::slots::Landed;
 use super::staging::Pool;
 use super::vigil::Waiting;
 use crate::error::Result;
+use crate::fold::Fold;
 use crate::plan::Side;
 use crate::rank::Rank;
 use arrivals::Arrivals;
@@ -65,6 +69,16 @@ impl Operation {
     /// What it is.
     pub fn call(&self) -> Call {
         self.course.call
+    }
+
+    /// Makes it another call of the same signature, whose messages travel in slots as before.
+    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
+        self.course.renew(call, number, path, fold);
+    }
+
+    /// Lets go of its caller's memory and operator, once it is done.
+    pub fn rest(&mut self) {
+        self.course.rest();
     }
 
     /// What it waits for, in ranks of the world.
@@ -158,11 +172,12 @@ impl Operation {
         Unequal::check(Side::Arrival, all.map_or(0, |all| total(&all) as u64), bytes)
     }
 
-    /// The blocks of a round have come in a message: they are stored, or kept until it is their turn.
-    pub fn message(&mut self, round: u32, from: &Payload<'_>) -> std::result::Result<(), Unexpected> {
-        self.arrivals.message(round, from, &mut self.course)?;
+    /// The blocks of a round have come in a message: they are taken in, or kept until it is their turn.
+    /// Fails where the operator does.
+    pub fn message(&mut self, round: u32, from: &Payload<'_>) -> Result<std::result::Result<(), Unexpected>> {
+        let taken = self.arrivals.message(round, from, &mut self.course)?;
         self.settle();
-        Ok(())
+        Ok(taken)
     }
 
     /// Bytes have landed at their place.

@@ -8,7 +8,7 @@ use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
 use crate::engine::call::{Header, Kind};
-use crate::engine::leg::{Pieces, Stretch, total};
+use crate::engine::leg::{Pieces, Stretch, Stretches, total};
 use crate::engine::notice::Notice;
 use crate::engine::run::Order;
 use crate::engine::slots::{PAYLOAD, Slots};
@@ -199,8 +199,7 @@ impl Puts {
             return Err(course.refusal(format!("rank {} is none of the plan's targets", order.put.peer)));
         };
         if !course.is_direct() {
-            let all = course.stretches(order.round, Side::Put);
-            return self.put_in_message(order, target, &all, course, io);
+            return self.put_in_message(order, target, course, io);
         }
         if !self.targets[target].is_ready(course) {
             return self.go_ahead(order, target, course, io);
@@ -213,7 +212,7 @@ impl Puts {
             round: order.round,
             target,
             report,
-            direct: leg.direct.into(),
+            direct: leg.direct.into_iter().collect(),
             staged: leg.staged,
         });
         self.targets[target].busy = true;
@@ -222,8 +221,7 @@ impl Puts {
     }
 
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
-        let all = course.stretches(order.round, Side::Put);
-        if total(&all) > PAYLOAD {
+        if total(&course.stretches(order.round, Side::Put)) > PAYLOAD {
             // Too large: this target is waited for.
             self.targets[target].ahead = course.iteration() + 1;
             return Ok(true);
@@ -232,7 +230,7 @@ impl Puts {
             0 => 0,
             piece => course.leg(order.round, Side::Put).staged.count(piece),
         };
-        let taken = self.put_in_message(order, target, &all, course, io)?;
+        let taken = self.put_in_message(order, target, course, io)?;
         if taken {
             self.targets[target].ahead = course.iteration() + 1;
             self.targets[target].pieces += pieces;
@@ -240,16 +238,11 @@ impl Puts {
         Ok(taken)
     }
 
-    fn put_in_message(
-        &self,
-        order: Order,
-        target: usize,
-        all: &[Stretch],
-        course: &mut Course,
-        io: &mut Io,
-    ) -> Result<bool> {
-        let header = course.header(Kind::Data { round: order.round, bytes: total(all) as u64 });
-        let taken = io.send(self.targets[target].channel, &header, Some((course.from(), all)))?;
+    fn put_in_message(&self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
+        let all = course.stretches(order.round, Side::Put);
+        let header = course.header(Kind::Data { round: order.round, bytes: total(&all) as u64 });
+        let taken = io.send(self.targets[target].channel, &header, Some((course.from(), &all)))?;
+        drop(all);
         if taken {
             course.run.ordered(order);
             course.run.sent();
@@ -323,7 +316,7 @@ impl Puts {
         let Outgoing { target: number, report, ref staged, .. } = self.legs[i];
         let Some(offer) = self.targets[number].offer else { return Ok(false) };
         let slot = self.targets[number].pieces as usize % STAGES;
-        let mut piece = Vec::new();
+        let mut piece = Stretches::new();
         staged.peek(course.rule.piece, &mut piece);
         let (from, segments) = self.gather(&piece, number, slot, course, io)?;
         let notice = Notice::Staged { operation: offer.operation, source: offer.source, slot: slot as u8 };

@@ -288,23 +288,19 @@ impl Shm {
         if Target::of(to) == Target::Private { self.limits().max_put } else { isize::MAX as usize }
     }
 
-    /// Whether the put keeps to the contract.
-    fn check(&self, put: &Put<'_>) -> Result<()> {
+    /// Whether the put, of so many bytes, keeps to the contract.
+    fn check(&self, put: &Put<'_>, len: usize) -> Result<()> {
         let (max_put, segments) = (self.longest(put.to), SEGMENTS);
         let room = put.from.memory.len();
         let end = |s: &super::Segment| s.offset.saturating_add(s.len);
         let furthest = put.segments.iter().map(end).max().unwrap_or(0);
         let known = self.peers.len();
-        if furthest <= room
-            && put.segments.len() <= segments
-            && put.len() <= max_put
-            && (put.peer as usize) < known
+        if furthest <= room && put.segments.len() <= segments && len <= max_put && (put.peer as usize) < known
         {
             return Ok(());
         }
         let what = format!(
-            "{} bytes in {} segments, up to byte {furthest} of a region of {room}, to rank {} of {known} known",
-            put.len(),
+            "{len} bytes in {} segments, up to byte {furthest} of a region of {room}, to rank {} of {known} known",
             put.segments.len(),
             put.peer,
         );
@@ -313,7 +309,10 @@ impl Shm {
     }
 
     /// Copies the bytes to where they belong, then tells the peer.
-    fn put_directly(&mut self, put: &Put<'_>) -> Result<Posted> {
+    ///
+    /// A place for the notice is claimed before what is short is copied, so that the lines of both are on their
+    /// way at the same time; and after what is long, which would hold up the notices of others.
+    fn put_directly(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
         let Shm { place, peers, lives, bells, .. } = self;
         let Peer { name, card, board, windows, .. } = &mut peers[put.peer as usize];
         let board = board.of(card, place.size as usize).map_err(|e| e.of(*name, "board"))?;
@@ -322,15 +321,25 @@ impl Shm {
             return Ok(Posted::Busy);
         }
         let Some(entered) = board.gate().enter(place.rank as usize) else { return Ok(Posted::Busy) };
-        match Target::of(put.to) {
-            _ if put.is_empty() => {}
-            Target::Private => write_private(put, *name, card, lives)?,
-            Target::Shared(label) => {
+        let into = match Target::of(put.to) {
+            Target::Shared(label) if len > 0 => {
                 let window = windows.of(card, label).map_err(|e| e.of(*name, "window"))?;
-                store(put, *name, window)?;
+                Some(within(put, *name, len, window)?)
             }
+            Target::Private if len > 0 => {
+                write_private(put, *name, card, lives)?;
+                None
+            }
+            _ => None,
+        };
+        let early = if len <= INJECT { board.notices().claim() } else { None };
+        if let Some(into) = into {
+            // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
+            //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
+            //         - the segments lie in their region (`check`)
+            unsafe { gather(put, into) };
         }
-        let Some(cell) = board.notices().claim() else { return Ok(Posted::Busy) };
+        let Some(cell) = early.or_else(|| board.notices().claim()) else { return Ok(Posted::Busy) };
         board.notices().publish(cell, put.notice);
         drop(entered);
         wake(board, *name, card, bells)?;
@@ -446,10 +455,11 @@ impl Transport for Shm {
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         self.check_open("put")?;
-        self.check(put)?;
+        let len = put.len();
+        self.check(put, len)?;
         match (Target::of(put.to), self.way) {
-            (Target::Private, Way::Ring) if !put.is_empty() => self.put_through_ring(put),
-            _ => self.put_directly(put),
+            (Target::Private, Way::Ring) if len > 0 => self.put_through_ring(put),
+            _ => self.put_directly(put, len),
         }
     }
 
@@ -463,6 +473,10 @@ impl Transport for Shm {
             events.push(Event::Notice(notice));
         }
         self.take_chunks(events)
+    }
+
+    fn polls_memory(&self) -> bool {
+        true
     }
 
     fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
@@ -523,18 +537,16 @@ impl Target {
     }
 }
 
-/// Stores a put's bytes in a window. Its key is the target's word, so one that is bad is no fault of the caller.
-fn store(put: &Put<'_>, name: Rank, window: &Mapping) -> Result<()> {
-    let (start, len) = (put.to.base.wrapping_add(put.to_offset), put.len());
+/// Where a put of so many bytes begins in a window. Its key is the target's word, so one that is bad is no fault of
+/// the caller.
+fn within(put: &Put<'_>, name: Rank, len: usize, window: &Mapping) -> Result<*mut u8> {
+    let start = put.to.base.wrapping_add(put.to_offset);
     let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
     let Some(start) = usize::try_from(start).ok().filter(fits) else {
         let what = format!("{len} bytes at {start} of a window of {} at rank {name}", window.len());
         return Err(Error::transport("put", what, "are all ranks of one version and one job?"));
     };
-    // SAFETY: - there are as many bytes in the mapping from `start` on (just checked)
-    //         - nobody else writes them: the target has offered them for this put (the engine's readiness)
-    unsafe { gather(put, window.start().as_ptr().add(start)) };
-    Ok(())
+    Ok(window.start().as_ptr().wrapping_add(start))
 }
 
 /// Copies a put's segments into one run.

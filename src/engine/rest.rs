@@ -1,0 +1,61 @@
+//! Operations that are over and kept as they are: the next call that asks for the same takes one up again, on
+//! other memory, and saves making it.
+//!
+//! A program makes the same few calls again and again, and to choose an algorithm, to make its plan and
+//! layout and to look up its peers takes several times as long as to carry out a small call.
+#![forbid(unsafe_code)]
+
+use super::operation::Operation;
+use crate::collective::Collective;
+use crate::rank::Rank;
+
+/// Operations that are kept; of more the one that has not been asked for longest goes.
+const KEPT: usize = 8;
+
+/// What a caller asks for, as far as plan, layout and path depend on it. Memory and operator are given anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// On which communicator.
+    pub communicator: u32,
+    /// What is done.
+    pub collective: Collective,
+    /// From or to which rank.
+    pub root: Rank,
+    /// How many elements the buffer has.
+    pub elements: usize,
+    /// Bytes of an element.
+    pub unit: usize,
+    /// The numbers of operator and element type.
+    pub fold: Option<(u8, u8)>,
+    /// Whether the order of operands counts.
+    pub commutes: bool,
+    /// Whether what comes in has a memory of its own.
+    pub apart: bool,
+}
+
+/// Operations at rest, the latest last.
+#[derive(Default)]
+pub struct Rest {
+    kept: Vec<(Ask, Box<Operation>)>,
+}
+
+impl Rest {
+    /// Takes up what was asked for lately.
+    pub fn take(&mut self, ask: &Ask) -> Option<Box<Operation>> {
+        let at = self.kept.iter().rposition(|(other, _)| other == ask)?;
+        Some(self.kept.remove(at).1)
+    }
+
+    /// Keeps an operation that is over.
+    pub fn keep(&mut self, ask: Ask, operation: Box<Operation>) {
+        if self.kept.len() == KEPT {
+            self.kept.remove(0);
+        }
+        self.kept.push((ask, operation));
+    }
+
+    /// Forgets a communicator's calls.
+    pub fn forget(&mut self, communicator: u32) {
+        self.kept.retain(|(ask, _)| ask.communicator != communicator);
+    }
+}
