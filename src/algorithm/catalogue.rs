@@ -5,7 +5,7 @@
 //! which are written down once. Names mean the same everywhere: `circulant` are whole parts, or the one
 //! vector in n blocks, `circulant-n` parts (or an allreduce) in n blocks, `mst` the minimum spanning tree.
 
-pub mod nested;
+mod nested;
 
 use super::all_broadcast::AllBroadcast;
 use super::alltoall::{Direct, MOST, Order, StoreAndForward};

@@ -23,7 +23,7 @@ pub mod tree;
 
 use std::sync::Arc;
 
-pub use catalogue::{CATALOGUE, nested};
+pub use catalogue::CATALOGUE;
 use groups::Groups;
 use promise::Promise;
 

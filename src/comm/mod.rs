@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::groups::Groups;
-use crate::algorithm::nested;
 use crate::algorithm::probe::PingPong;
+use crate::algorithm::{self, Entry, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
@@ -38,6 +38,7 @@ use crate::engine::{Again, Engine, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
 use crate::locality::layout::Layout;
+use crate::plan::Plan;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
@@ -220,13 +221,34 @@ impl Communicator {
             let from = Source::Unregistered(Memory::nothing());
             return engine.repeat(ask, operation, Again { from, to: None, fold: None });
         }
+        let plan = self.barrier_algorithm().map_or_else(
+            || Box::new(Dissemination::new(self.place)) as Box<dyn Plan>,
+            |entry| entry.plan(&self.shape(0, 1, None)),
+        );
         let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier);
-        let task = if self.groups.is_nested() && self.all_wide {
-            Task { plan: nested::barrier(self.place, &self.groups), ..task }
-        } else {
-            task
-        };
-        engine.run(task, Some(ask))
+        engine.run(Task { plan, ..task }, Some(ask))
+    }
+
+    /// Node by node where ranks share some, and short messages reach every rank.
+    fn barrier_algorithm(&self) -> Option<&'static Entry> {
+        let nested = self.all_wide && self.groups.is_nested();
+        self.algorithms(Collective::Barrier).find(|entry| entry.is_nested() == nested)
+    }
+
+    /// The algorithm that a barrier takes.
+    pub fn barrier_choice(&self) -> Choice {
+        Choice { algorithm: self.barrier_algorithm().map_or("-", |entry| entry.name), blocks: 1 }
+    }
+
+    /// The algorithms of a collective that there are for so many ranks, on the nodes that they are on.
+    pub fn algorithms(&self, collective: Collective) -> impl Iterator<Item = &'static Entry> {
+        let p = self.size();
+        algorithm::of(collective).filter(move |entry| entry.fits(p) && entry.suits(&self.groups))
+    }
+
+    fn shape(&self, root: Rank, blocks: u32, present: Option<Arc<[Rank]>>) -> Shape {
+        let (graph, groups) = (Arc::clone(&self.graph), Arc::clone(&self.groups));
+        Shape { place: self.place, root, blocks, graph, present, groups, chunk: 1 }
     }
 
     /// Makes a call at once, in place: returns when this rank's part is done.

@@ -131,15 +131,8 @@ impl Communicator {
     ) -> Task {
         let Decision { problem, entry, blocks } = *decision;
         let parts = self.parts(call, elements);
-        let shape = Shape {
-            place: self.place,
-            root: call.root,
-            blocks,
-            graph: Arc::clone(&self.graph),
-            present: present(&parts),
-            groups: Arc::clone(&self.groups),
-            chunk: problem.chunk(entry, blocks, &self.costs),
-        };
+        let chunk = problem.chunk(entry, blocks, &self.costs);
+        let shape = Shape { chunk, ..self.shape(call.root, blocks, present(&parts)) };
         let plan = match entry.plan(&shape) {
             plan if problem.is_in_step(entry, &self.costs) => Box::new(InStep(plan)),
             plan => plan,

@@ -121,8 +121,6 @@ impl Slots {
         let card =
             Card { inbox: bank.inbox.remote, first: self.channels.len() as u32, peers: peers.to_vec() };
         for &rank in peers {
-            let numbers = if size > HEADER { &mut self.wide } else { &mut self.narrow };
-            numbers.insert(rank, self.channels.len());
             self.channels.push(Channel {
                 rank,
                 bank: self.banks.len(),
@@ -149,7 +147,8 @@ impl Slots {
     ) -> Result<()> {
         let me = transport.place().rank;
         let first = own.first as usize;
-        for channel in &mut self.channels[first..first + own.peers.len()] {
+        let channels = &mut self.channels[first..first + own.peers.len()];
+        for (number, channel) in (first..).zip(channels) {
             let There { inbox, first, place } = there(channel.rank).ok_or_else(|| {
                 let what = format!("rank {} has no channel to rank {me}", channel.rank);
                 Error::boot(what, "start the same version on all ranks")
@@ -159,6 +158,10 @@ impl Slots {
             let inbox = transport.key(inbox, channel.rank);
             channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(bytes), ..inbox };
             (channel.connected, channel.free) = (true, u8::MAX);
+            // Not before: messages that connect it go by the channel that there was.
+            let numbers =
+                if self.banks[channel.bank].slot > HEADER { &mut self.wide } else { &mut self.narrow };
+            numbers.insert(channel.rank, number);
         }
         Ok(())
     }

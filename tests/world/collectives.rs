@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use circulant::algorithm;
+use circulant::algorithm::groups::Groups;
 use circulant::collective::Collective::{self, *};
 
 use crate::job::{Job, usual};
@@ -133,10 +134,10 @@ fn one_very_large_vector_of_each_tense() {
 
 /// The words for each algorithm that fits so many ranks of a `world`, with each of these counts as far as it
 /// takes them.
-pub fn algorithms(ranks: u32, world: u32, counts: &[usize]) -> String {
+pub fn algorithms(ranks: u32, world: u32, nodes: &Groups, counts: &[usize]) -> String {
     let mut script = Script::default();
     for collective in collectives() {
-        for entry in algorithm::of(collective).filter(|entry| entry.fits(ranks)) {
+        for entry in algorithm::of(collective).filter(|entry| entry.fits(ranks) && entry.suits(nodes)) {
             // Those take no more than a slot, of 2048 elements, where all ranks have slots for all.
             let takes = |count| !entry.exchanges || (count < 2048 && world <= 48);
             for count in counts.iter().filter(|&&count| takes(count)) {
@@ -157,7 +158,19 @@ pub fn algorithms(ranks: u32, world: u32, counts: &[usize]) -> String {
 #[test]
 fn every_algorithm_that_fits() {
     for ranks in [4, 6, 8] {
-        verified(ranks, &usual(), &algorithms(ranks, ranks, &[0, 1, 1000, 2500, 30_001]));
+        verified(
+            ranks,
+            &usual(),
+            &algorithms(ranks, ranks, &Groups::runs(ranks, 1), &[0, 1, 1000, 2500, 30_001]),
+        );
+    }
+}
+
+#[test]
+fn every_algorithm_that_fits_where_ranks_share_nodes() {
+    for (ranks, nodes) in [(6, 3), (7, 3)] {
+        let script = algorithms(ranks, ranks, &Groups::runs(ranks, nodes), &[0, 1, 1000, 30_001]);
+        verified_on_nodes(nodes, ranks, &script);
     }
 }
 
@@ -166,7 +179,7 @@ fn every_number_of_blocks() {
     for ranks in [2, 5, 8] {
         let mut script = Script::default();
         for collective in collectives() {
-            for entry in algorithm::of(collective).filter(|entry| entry.pipelined) {
+            for entry in algorithm::of(collective).filter(|entry| entry.pipelined && !entry.is_nested()) {
                 for blocks in [1, 2, 7, 200] {
                     for count in [0, 1, 1000, 20_001] {
                         let kind = kinds(collective)[script.calls % kinds(collective).len()];

@@ -1,5 +1,7 @@
 //! Communicators split, duplicated and freed: their calls do not mix with each other's.
 
+use circulant::algorithm::groups::Groups;
+
 use crate::collectives::{algorithms, verified, verified_on_nodes};
 use crate::job::{Job, usual};
 
@@ -45,7 +47,7 @@ fn communicators_are_freed_and_made_again() {
 #[test]
 fn more_ranks_than_all_have_channels_to() {
     // The roots are ranks of the part that is split off, too.
-    let calls = algorithms(25, 50, &[1, 60]);
+    let calls = algorithms(25, 50, &Groups::runs(25, 1), &[1, 60]);
     verified(50, &usual(), &format!("{calls} split 2 -1 on 1 {calls} on 0 allreduce:count=30000"));
 }
 

@@ -141,7 +141,8 @@ fn ring(shape: &Shape, group: Place, present: Present) -> Outer {
 }
 
 /// Leaders hear of their groups, of each other, and tell their groups.
-pub fn barrier(place: Place, groups: &Arc<Groups>) -> Box<dyn Plan> {
+fn barrier(shape: &Shape) -> Box<dyn Plan> {
+    let (place, groups) = (shape.place, &shape.groups);
     let down = || {
         let signals = Signals(Circulant::new(groups.place_within(place.rank), 0, 1));
         Among::members(place, groups, Scope::Same, groups.rounds_within(), signals)
@@ -253,9 +254,5 @@ pub(super) const REDUCE_SCATTER: &[Entry] = &[
     },
 ];
 
-pub(super) const BARRIER: &[Entry] = &[Entry {
-    rounds: "q_g + 2 q_k",
-    volume: "0",
-    build: |shape| barrier(shape.place, &shape.groups),
-    ..LED
-}];
+pub(super) const BARRIER: &[Entry] =
+    &[Entry { rounds: "q_g + 2 q_k", volume: "0", build: |shape| barrier(shape), ..LED }];

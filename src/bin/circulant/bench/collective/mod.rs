@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use circulant::algorithm::{self, Entry};
 use circulant::collective::Collective;
-use circulant::comm::{Call, Choice, Communicator};
+use circulant::comm::{Call, Communicator};
 use circulant::error::{Error, Result};
 use circulant::rank::{Place, Rank};
 
@@ -204,7 +204,7 @@ impl Arguments {
         comm: &Communicator,
         collective: Collective,
     ) -> std::result::Result<(), Box<dyn std::error::Error>> {
-        let algorithms = self.algorithms(collective, comm.size());
+        let algorithms = self.algorithms(comm, collective);
         let kinds = self.kind.unwrap_or(Kind::Regular).each();
         let columns = self.compares().then(|| algorithms.iter().flatten().map(String::as_str).collect());
         let mut report = (comm.rank() == 0).then(|| Report::new(self.format, columns));
@@ -220,12 +220,11 @@ impl Arguments {
     }
 
     /// Names of algorithms; `None` is the library's choice.
-    fn algorithms(&self, collective: Collective, p: u32) -> Vec<Option<String>> {
+    fn algorithms(&self, comm: &Communicator, collective: Collective) -> Vec<Option<String>> {
         if !self.compares() {
             return vec![self.algorithm.clone()];
         }
-        let fitting = algorithm::of(collective).filter(|entry| entry.fits(p));
-        fitting.map(|entry| Some(entry.name.to_owned())).collect()
+        comm.algorithms(collective).map(|entry| Some(entry.name.to_owned())).collect()
     }
 
     /// One for each size; sizes that come to the same number of elements are one.
@@ -286,7 +285,7 @@ impl Arguments {
         let call = subject.call().map(|call| self.arranged(call, algorithm));
         let choice = match &call {
             Some(call) => comm.choice(call, subject.len())?,
-            None => barriers_choice(),
+            None => comm.barrier_choice(),
         };
         let mut caller = Caller::new(comm, self.tense, memory, call)?;
         let times = timing::iterate(comm, self.seconds, &mut || caller.call(comm, subject))?;
@@ -324,13 +323,8 @@ impl Arguments {
 
 /// The library's own.
 fn own_choice(comm: &Communicator, subject: &Subject) -> Option<&'static str> {
-    let choice = subject.call().map_or(Ok(barriers_choice()), |call| comm.choice(&call, subject.len()));
+    let choice = subject.call().map_or(Ok(comm.barrier_choice()), |call| comm.choice(&call, subject.len()));
     choice.ok().map(|choice| choice.algorithm)
-}
-
-fn barriers_choice() -> Choice {
-    let first = algorithm::of(Collective::Barrier).next();
-    Choice { algorithm: first.map_or("-", |entry| entry.name), blocks: 1 }
 }
 
 #[cfg(test)]
