@@ -22,7 +22,7 @@ use crate::collective::Collective::{self, *};
 use crate::plan::compose::{Landed, Reversed, Then};
 
 /// Every algorithm there is. A collective's first is its default where nothing speaks against it.
-pub const CATALOGUE: &[Entry] = &flat::<{ count() }>();
+pub static CATALOGUE: [Entry; count()] = flat();
 
 /// Collectives that share algorithms, and these.
 const FAMILIES: [(&[Collective], &[Entry]); 16] = [
@@ -732,7 +732,7 @@ mod tests {
 
     #[test]
     fn a_restriction_is_in_words_where_there_is_one() {
-        for entry in CATALOGUE {
+        for entry in &CATALOGUE {
             let says = |words: &str| entry.restriction.contains(words);
             assert_eq!(says("commutative"), !entry.ordered);
             assert_eq!(says("power of two"), !entry.fits(12));
@@ -747,7 +747,7 @@ mod tests {
             let proved = |p| entry.shapes(p).iter().all(|shape| entry.check(shape).is_ok());
             (1..=17).filter(|&p| entry.fits(p)).all(proved)
         };
-        for entry in CATALOGUE {
+        for entry in &CATALOGUE {
             let name = (entry.collective.name(), entry.name);
             assert!(entry.near || !holds(Entry { near: true, ..*entry }), "{name:?} is near");
             assert!(entry.ordered || !holds(Entry { ordered: true, ..*entry }), "{name:?} is ordered");

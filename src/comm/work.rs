@@ -104,7 +104,7 @@ impl Communicator {
                 call.bad(format!("no algorithm `{name}`"), format!("take one of: {}", names.join(", ")))
             );
         };
-        if problem.candidates().any(|one| std::ptr::eq(one, entry)) {
+        if problem.candidates().any(|one| one.name == entry.name) {
             return Ok(entry);
         }
         let fit_for = match entry {
