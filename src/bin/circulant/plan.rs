@@ -238,7 +238,8 @@ fn list(out: &mut dyn Write, only: Option<Collective>) -> io::Result<()> {
         out,
         "\np ranks, n blocks, q = ⌈log₂ p⌉, a torus of a x b, a message m (a vector, all parts, or all that a rank has\n\
          for others); volume: what the busiest rank puts; for: what it is fit for, if not for everything. The first\n\
-         of a collective is its default where nothing speaks against it."
+         of a collective is its default where nothing speaks against it. Ranks in groups share nodes: g of them, the\n\
+         largest of k ranks, q_g = ⌈log₂ g⌉ and q_k = ⌈log₂ k⌉; there what goes by leaders is the default."
     )
 }
 
