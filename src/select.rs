@@ -150,16 +150,22 @@ impl Problem {
     /// counts, if there is an algorithm by leaders at all.
     pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
         if let Some(among) = self.among_nodes()
-            && let Some(entry) = self.by_leaders(among.flat(costs)?.span)
+            && let Some(entry) = self.by_leaders(among.flat(costs)?)
         {
             return Some(entry);
         }
         self.flat(costs)
     }
 
-    fn by_leaders(&self, span: Span) -> Option<&'static Entry> {
-        let name = if span == Span::Part { RING_OF_LEADERS } else { "leader" };
-        self.candidates().filter(|entry| entry.nesting == Nesting::Any).max_by_key(|entry| entry.name == name)
+    /// The algorithm in which leaders do what this one does.
+    fn by_leaders(&self, flat: &Entry) -> Option<&'static Entry> {
+        let name = match flat {
+            _ if flat.exchanges => "leader-doubling",
+            _ if is_on_ring(flat) => RING_OF_LEADERS,
+            _ => "leader",
+        };
+        let candidates = || self.candidates().filter(|entry| entry.nesting == Nesting::Any);
+        candidates().find(|entry| entry.name == name).or_else(|| candidates().next())
     }
 
     /// The same call with each node for a rank.

@@ -98,16 +98,15 @@ impl Communicator {
     }
 
     fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {
-        // By its name: an entry may lie at several addresses.
-        if let Some(entry) = problem.candidates().find(|entry| entry.name == name) {
-            return Ok(entry);
-        }
         let Some(entry) = algorithm::named(call.collective, name) else {
             let names: Vec<_> = algorithm::of(call.collective).map(|entry| entry.name).collect();
             return Err(
                 call.bad(format!("no algorithm `{name}`"), format!("take one of: {}", names.join(", ")))
             );
         };
+        if problem.candidates().any(|one| one.name == entry.name) {
+            return Ok(entry);
+        }
         let fit_for = match entry {
             _ if entry.exchanges => format!("it takes {SMALL} bytes at most, on up to 48 ranks"),
             _ if entry.relays() => {

@@ -1,6 +1,7 @@
 //! The catalogue's algorithms for ranks in groups: what crosses from group to group does so once a group.
 //!
-//! Names: `leader` is the circulant graph among the groups' leaders, `leader-ring` the ring, `lanes` the circulant
+//! Names: `leader` is the circulant graph among the groups' leaders, `leader-ring` the ring, `leader-doubling`
+//! exchange of whole vectors; `lanes` the circulant
 //! graph of each lane: the first ranks of all groups, the second ones, and so on. In formulas g is
 //! the number of groups, k the largest one's ranks, `q_g` and `q_k` their binary logarithms rounded up; they
 //! hold where each block is handed on by itself, and not in chunks.
@@ -12,6 +13,7 @@ use crate::algorithm::all_broadcast::AllBroadcast;
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::broadcast::Circulant;
 use crate::algorithm::groups::Groups;
+use crate::algorithm::hypercube::RecursiveDoubling;
 use crate::algorithm::led::{Among, Held, Leaders, Led, Scope, Signals};
 use crate::algorithm::one_block::OneBlock;
 use crate::algorithm::ring::Ring;
@@ -140,14 +142,21 @@ fn ring(shape: &Shape, group: Place, present: Present) -> Outer {
     Box::new(Ring::in_blocks(group, shape.blocks, present))
 }
 
+/// A leader's one block to its group.
+fn one_block_within(shape: &Shape) -> Circulant {
+    Circulant::new(shape.groups.place_within(shape.place.rank), 0, 1)
+}
+
+/// A plan of as many rounds as one block takes, in every group.
+fn within<P: Plan>(shape: &Shape, plan: P) -> Among<P> {
+    Among::members(shape.place, &shape.groups, Scope::Same, shape.groups.rounds_within(), plan)
+}
+
 /// Leaders hear of their groups, of each other, and tell their groups.
 fn barrier(shape: &Shape) -> Box<dyn Plan> {
-    let (place, groups) = (shape.place, &shape.groups);
-    let down = || {
-        let signals = Signals(Circulant::new(groups.place_within(place.rank), 0, 1));
-        Among::members(place, groups, Scope::Same, groups.rounds_within(), signals)
-    };
-    let among = Among::leaders(place, &Leaders::new(groups, None), Dissemination::new);
+    let down = || within(shape, Signals(one_block_within(shape)));
+    let leaders = Leaders::new(&shape.groups, None);
+    let among = Among::leaders(shape.place, &leaders, Dissemination::new);
     Box::new(Then(Then(Landed::stored(Reversed(down())), among), down()))
 }
 
@@ -179,6 +188,20 @@ pub(super) const ALLREDUCE: &[Entry] = &[
         rounds: "4 (g - 1 + q_k)",
         volume: "2 m (g - 1) / g, and m q_k within the group",
         build: |shape| allreduce(shape, |group| Box::new(Ring::whole(group))),
+        ..FOLDED
+    },
+    Entry {
+        name: "leader-doubling",
+        rounds: "2 q_k + ⌊log₂ g⌋, of other g than powers of two: 2 more",
+        volume: "m (⌊log₂ g⌋ + 1), and 2 m q_k within the group",
+        source: "leaders, and among them Thakur, Rabenseifner and Gropp, doi:10.1177/1094342005051521",
+        exchanges: true,
+        build: |shape| {
+            let down = || within(shape, one_block_within(shape));
+            let leaders = Leaders::new(&shape.groups, None);
+            let among = Among::leaders(shape.place, &leaders, RecursiveDoubling::new);
+            Box::new(Then(Then(Reversed(down()), among), down()))
+        },
         ..FOLDED
     },
     Entry {

@@ -312,7 +312,7 @@ mod tests {
             list(&mut text, only).unwrap();
             String::from_utf8(text).unwrap()
         };
-        for entry in CATALOGUE {
+        for entry in &CATALOGUE {
             assert!(listed(None).contains(entry.source));
         }
         assert!(listed(Some(Barrier)).contains("Hensgen") && !listed(Some(Barrier)).contains("ring"));
