@@ -6,6 +6,8 @@ use std::fmt::Write;
 use circulant::algorithm;
 use circulant::algorithm::groups::Groups;
 use circulant::collective::Collective::{self, *};
+use circulant::comm::{Call, Communicator};
+use circulant::fold::Sum;
 
 use crate::job::{Job, usual};
 
@@ -253,4 +255,18 @@ fn ranks_that_meet_by_themselves_call_too() {
     for end in Job::new(3, &format!("world {} say verified", script.text)).meet().end() {
         assert!(end.status.success() && end.out.contains("verified"), "{end:?}");
     }
+}
+
+#[test]
+fn programs_may_name_any_algorithm() -> circulant::error::Result<()> {
+    let comm = &Communicator::loopback(4, 0)?[0];
+    for entry in comm.algorithms(Collective::Allreduce) {
+        let call = Call::allreduce(Sum).algorithm(entry.name);
+        assert_eq!(comm.choice::<u32>(&call, 8)?.algorithm, entry.name);
+    }
+    for entry in comm.algorithms(Collective::Alltoall) {
+        let call = Call::alltoall().algorithm(entry.name);
+        assert_eq!(comm.choice::<u32>(&call, 8)?.algorithm, entry.name);
+    }
+    Ok(())
 }

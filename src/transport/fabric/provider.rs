@@ -135,7 +135,10 @@ fn candidates(request: &Request) -> Result<Vec<&'static Quirk>> {
 fn unknown(word: &str) -> Error {
     let words: Vec<_> =
         QUIRKS.iter().filter(|q| !matches!(q.offer, Offer::Never(_))).map(|q| q.words[0]).collect();
-    let cure = format!("use one of {}, or shm for the shared memory of one machine", words.join(", "));
+    let cure = format!(
+        "use one of {}; or shm for shared memory, alone on one node or as shm+tcp beside one of these",
+        words.join(", ")
+    );
     Error::argument("provider", format!("`{word}` is not known"), cure)
 }
 
