@@ -108,6 +108,7 @@ impl Communicator {
             return Ok(entry);
         }
         let fit_for = match entry {
+            _ if !entry.suits(&self.groups) => entry.restriction.to_owned(),
             _ if entry.exchanges => format!("it takes {SMALL} bytes at most, on up to 48 ranks"),
             _ if entry.relays() => {
                 format!("{}; its blocks would take more than {RELAY} bytes", entry.restriction)
