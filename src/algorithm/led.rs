@@ -50,11 +50,13 @@ impl Leaders {
 pub enum Scope {
     /// The same.
     Same,
-    /// Of parts: block `j n + b` stands for block `b` of the parts of all that number `j` among those ranks
-    /// stands for.
+    /// Of parts: what number `j` among those ranks stands for are all blocks of the parts of some, in parcels of
+    /// so many that go together; parcel `b` of number `j` is block `j c + b`, where a part has `c` parcels.
     Parts {
         /// How many blocks a part has.
         n: u32,
+        /// How many of them go together.
+        parcel: u32,
         /// The ranks whose parts are not empty; `None`: all.
         present: Option<Arc<[Rank]>>,
     },
@@ -71,12 +73,12 @@ impl Scope {
 
     /// Names the blocks among all ranks that a block among some stands for.
     fn each<'r>(&self, block: u32, stands_for: impl Fn(u32) -> &'r [Rank], each: &mut dyn FnMut(u32)) {
-        match self {
-            Scope::Same => each(block),
-            Scope::Parts { n, present } => stands_for(block / n)
-                .iter()
-                .filter(|rank| present.as_ref().is_none_or(|some| some.binary_search(rank).is_ok()))
-                .for_each(|&rank| each(rank * n + block % n)),
+        let Scope::Parts { n, parcel, present } = self else { return each(block) };
+        let parcels = n.div_ceil(*parcel);
+        let first = block % parcels * parcel;
+        let is_present = |rank: &&Rank| present.as_ref().is_none_or(|some| some.binary_search(rank).is_ok());
+        for rank in stands_for(block / parcels).iter().filter(is_present) {
+            (first..(first + parcel).min(*n)).for_each(|b| each(rank * n + b));
         }
     }
 }

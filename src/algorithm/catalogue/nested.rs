@@ -80,40 +80,43 @@ fn allreduce(shape: &Shape, outer: fn(Place) -> Outer) -> Box<dyn Plan> {
     Box::new(Then(Reversed(parts_of_groups(shape, outer)), parts_of_groups(shape, outer)))
 }
 
-/// Every rank's part to all of its group, of these or of other groups.
-fn parts_within(shape: &Shape, groups: &Groups) -> Among<AllBroadcast> {
-    all_broadcast_within(shape, groups, |member| is_present(shape, member))
+/// Every rank's part to all of its group, of these or of other groups, so many blocks at once.
+fn parts_within(shape: &Shape, groups: &Groups, parcel: u32) -> Among<AllBroadcast> {
+    all_broadcast_within(shape, groups, parcel, |member| is_present(shape, member))
 }
 
 /// What the ranks of a lane have got, to all of the group.
 fn lanes_within(shape: &Shape) -> Among<AllBroadcast> {
     let lanes = shape.groups.lanes();
     let has_data = |member| lanes.members(lanes.of(member)).iter().any(|&rank| is_present(shape, rank));
-    all_broadcast_within(shape, &shape.groups, has_data).standing_for(lanes)
+    all_broadcast_within(shape, &shape.groups, 1, has_data).standing_for(lanes)
 }
 
 fn all_broadcast_within(
     shape: &Shape,
     groups: &Groups,
+    parcel: u32,
     has_data: impl Fn(Rank) -> bool,
 ) -> Among<AllBroadcast> {
     let (group, n) = (groups.of(shape.place.rank), shape.blocks.max(1));
+    let parcel = parcel.clamp(1, n);
+    let parcels = n.div_ceil(parcel);
     let members = (0..).zip(groups.members(group).iter());
     let present = members.filter(|&(_, &member)| has_data(member)).map(|(index, _)| index);
     let present: Present = shape.present.as_ref().map(|_| present.collect());
     let within = groups.place_within(shape.place.rank);
-    let plan = AllBroadcast::new(within, n, Arc::clone(groups.graph_within(group)), present);
-    let rounds = if groups.rounds_within() == 0 { 0 } else { n - 1 + groups.rounds_within() };
-    Among::members(shape.place, groups, parts(shape), rounds, plan)
+    let plan = AllBroadcast::new(within, parcels, Arc::clone(groups.graph_within(group)), present);
+    let rounds = if groups.rounds_within() == 0 { 0 } else { parcels - 1 + groups.rounds_within() };
+    Among::members(shape.place, groups, parts(shape, parcel), rounds, plan)
 }
 
 /// Every rank's part to all of its lane, and what it has then to all of its group.
 fn by_lanes(shape: &Shape) -> Then<Among<AllBroadcast>, Among<AllBroadcast>> {
-    Then(parts_within(shape, shape.groups.lanes()), lanes_within(shape))
+    Then(parts_within(shape, shape.groups.lanes(), 1), lanes_within(shape))
 }
 
 fn by_lanes_backwards(shape: &Shape) -> Then<Reversed<Among<AllBroadcast>>, Reversed<Among<AllBroadcast>>> {
-    Then(Reversed(lanes_within(shape)), Reversed(parts_within(shape, shape.groups.lanes())))
+    Then(Reversed(lanes_within(shape)), Reversed(parts_within(shape, shape.groups.lanes(), 1)))
 }
 
 /// Every group's parts to all others: to leaders, and on to their groups.
@@ -123,11 +126,11 @@ fn parts_among(shape: &Shape, outer: fn(&Shape, Place, Present) -> Outer) -> Led
     let present: Present = shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
     let (leaders, outer) = (Leaders::new(groups, None), outer(shape, own_group(shape), present));
     let (blocks, held) = (shape.place.size * n, Held { blocks: 0..0, most: 0 });
-    Led::new(shape.place, &leaders, (blocks, parts(shape)), outer, held, shape.chunk)
+    Led::new(shape.place, &leaders, (blocks, parts(shape, 1)), outer, held, shape.chunk)
 }
 
-fn parts(shape: &Shape) -> Scope {
-    Scope::Parts { n: shape.blocks.max(1), present: shape.present.clone() }
+fn parts(shape: &Shape, parcel: u32) -> Scope {
+    Scope::Parts { n: shape.blocks.max(1), parcel, present: shape.present.clone() }
 }
 
 fn is_present(shape: &Shape, rank: Rank) -> bool {
@@ -220,7 +223,9 @@ pub(super) const ALLGATHER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| Box::new(Then(parts_within(shape, &shape.groups), parts_among(shape, circulant))),
+        build: |shape| {
+            Box::new(Then(parts_within(shape, &shape.groups, shape.chunk), parts_among(shape, circulant)))
+        },
         ..LED
     },
     Entry {
@@ -229,7 +234,9 @@ pub(super) const ALLGATHER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| Box::new(Then(parts_within(shape, &shape.groups), parts_among(shape, ring))),
+        build: |shape| {
+            Box::new(Then(parts_within(shape, &shape.groups, shape.chunk), parts_among(shape, ring)))
+        },
         ..LED
     },
     Entry {
@@ -250,7 +257,7 @@ pub(super) const REDUCE_SCATTER: &[Entry] = &[
         build: |shape| {
             Box::new(Then(
                 Reversed(parts_among(shape, circulant)),
-                Reversed(parts_within(shape, &shape.groups)),
+                Reversed(parts_within(shape, &shape.groups, shape.chunk)),
             ))
         },
         ..FOLDED
@@ -262,7 +269,10 @@ pub(super) const REDUCE_SCATTER: &[Entry] = &[
         pipelined: true,
         scattered: true,
         build: |shape| {
-            Box::new(Then(Reversed(parts_among(shape, ring)), Reversed(parts_within(shape, &shape.groups))))
+            Box::new(Then(
+                Reversed(parts_among(shape, ring)),
+                Reversed(parts_within(shape, &shape.groups, shape.chunk)),
+            ))
         },
         ..FOLDED
     },
