@@ -111,14 +111,7 @@ fn during_broadcasts_over_every_provider_and_no_file_stays() {
 
 #[test]
 fn during_any_collective() {
-    for call in [
-        "allreduce:count=100",
-        "allreduce:count=50000",
-        "alltoallv:kind=irregular:count=9000",
-        "allgatherv:kind=degenerate:count=30000:tense=prepared",
-        "reduce_scatter:kind=ragged:count=9000:tense=window",
-        "gather:count=20000:tense=started",
-    ] {
+    for call in crate::kills::CALLS {
         let script = format!("world {call} say joined for-ever {call}");
         let met = Job::new(4, &script).meet();
         met.wait_for(2, "joined");

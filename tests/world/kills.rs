@@ -22,7 +22,8 @@ const AT_ONCE: usize = 2;
 /// Ends a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const CALLS: [&str; 8] = [
+/// Calls that a rank may die in.
+pub const CALLS: [&str; 8] = [
     "broadcast:type=u8:count=30000",
     "broadcast:root=1:count=300000:tense=window",
     "allreduce:count=100",

@@ -54,6 +54,9 @@ type Present = Option<Arc<[Rank]>>;
 /// A plan among the leaders, of any kind.
 type Outer = Box<dyn Plan>;
 
+/// One that brings each group's parts to all leaders.
+type OfParts = fn(&Shape, Place, Present) -> Outer;
+
 /// All of the root's blocks.
 fn broadcast(shape: &Shape) -> Led<Circulant> {
     let leaders = Leaders::new(&shape.groups, Some(shape.root));
@@ -120,13 +123,22 @@ fn by_lanes_backwards(shape: &Shape) -> Then<Reversed<Among<AllBroadcast>>, Reve
 }
 
 /// Every group's parts to all others: to leaders, and on to their groups.
-fn parts_among(shape: &Shape, outer: fn(&Shape, Place, Present) -> Outer) -> Led<Outer> {
+fn parts_among(shape: &Shape, outer: OfParts) -> Led<Outer> {
     let (groups, n) = (&shape.groups, shape.blocks.max(1));
     let has_data = |group: &u32| groups.members(*group).iter().any(|&member| is_present(shape, member));
     let present: Present = shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
     let (leaders, outer) = (Leaders::new(groups, None), outer(shape, own_group(shape), present));
     let (blocks, held) = (shape.place.size * n, Held { blocks: 0..0, most: 0 });
     Led::new(shape.place, &leaders, (blocks, parts(shape, 1)), outer, held, shape.chunk)
+}
+
+fn allgather(shape: &Shape, outer: OfParts) -> Box<dyn Plan> {
+    Box::new(Then(parts_within(shape, &shape.groups, shape.chunk), parts_among(shape, outer)))
+}
+
+fn reduce_scatter(shape: &Shape, outer: OfParts) -> Box<dyn Plan> {
+    let within = parts_within(shape, &shape.groups, shape.chunk);
+    Box::new(Then(Reversed(parts_among(shape, outer)), Reversed(within)))
 }
 
 fn parts(shape: &Shape, parcel: u32) -> Scope {
@@ -223,9 +235,7 @@ pub(super) const ALLGATHER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| {
-            Box::new(Then(parts_within(shape, &shape.groups, shape.chunk), parts_among(shape, circulant)))
-        },
+        build: |shape| allgather(shape, circulant),
         ..LED
     },
     Entry {
@@ -234,9 +244,7 @@ pub(super) const ALLGATHER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| {
-            Box::new(Then(parts_within(shape, &shape.groups, shape.chunk), parts_among(shape, ring)))
-        },
+        build: |shape| allgather(shape, ring),
         ..LED
     },
     Entry {
@@ -254,12 +262,7 @@ pub(super) const REDUCE_SCATTER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| {
-            Box::new(Then(
-                Reversed(parts_among(shape, circulant)),
-                Reversed(parts_within(shape, &shape.groups, shape.chunk)),
-            ))
-        },
+        build: |shape| reduce_scatter(shape, circulant),
         ..FOLDED
     },
     Entry {
@@ -268,12 +271,7 @@ pub(super) const REDUCE_SCATTER: &[Entry] = &[
         volume: "m (g - 1) / g, and m within the group",
         pipelined: true,
         scattered: true,
-        build: |shape| {
-            Box::new(Then(
-                Reversed(parts_among(shape, ring)),
-                Reversed(parts_within(shape, &shape.groups, shape.chunk)),
-            ))
-        },
+        build: |shape| reduce_scatter(shape, ring),
         ..FOLDED
     },
     Entry {
