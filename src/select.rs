@@ -551,6 +551,31 @@ mod tests {
     }
 
     #[test]
+    fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
+        let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+        let crowd = Costs { crowd: 16.0, ..alone };
+        let on_nodes = |problem: Problem| {
+            let nodes = Nodes { count: 8, largest: problem.bytes / 8, half: problem.bytes / 2, equal: true };
+            Problem { nodes: Some(nodes), ..problem }
+        };
+        let allreduce = |bytes| on_nodes(Problem { collective: Collective::Allreduce, ..whole(bytes, 32) });
+        let name = |problem: Problem, costs| problem.algorithm(costs).unwrap().name;
+        assert_eq!(name(allreduce(8), &alone), "leader-doubling");
+        assert_eq!(name(allreduce(4 << 20), &alone), "leader");
+        assert_eq!(name(allreduce(4 << 20), &crowd), "leader-ring");
+        assert_eq!(name(on_nodes(parts(32, &[100_000; 32])), &crowd), "leader-ring");
+        let ordered = Problem { commutes: false, ..allreduce(4 << 20) };
+        assert_eq!(name(ordered, &alone), "mst", "its order is the ranks'");
+
+        let broadcast = on_nodes(whole(4 << 20, 32));
+        let entry = broadcast.algorithm(&crowd).unwrap();
+        let blocks = broadcast.blocks(entry, &crowd, FREE);
+        assert_eq!((entry.name, blocks), ("leader", whole(4 << 20, 8).blocks_of_whole(&crowd, FREE)));
+        assert_eq!(broadcast.chunk(entry, blocks, &alone), 1);
+        assert_eq!(broadcast.chunk(entry, blocks, &crowd), blocks.div_ceil(PARCELS));
+    }
+
+    #[test]
     fn the_heaviest_half_is_found_wherever_it_begins() {
         assert_eq!((half(&[]), half(&[5]), half(&[1, 9]), half(&[4, 0, 0, 3])), (0, 0, 9, 7));
     }
