@@ -32,19 +32,19 @@ type Broadcast = Call<u8>;
 fn broadcast_all(comms: &[Communicator], bytes: usize, how: Broadcast, seed: u64) {
     let window = |comm: &Communicator| {
         let mut window = comm.window::<u8>(bytes).unwrap();
-        if comm.rank() == how.root {
-            window.iter_mut().enumerate().for_each(|(i, byte)| *byte = value(i, how.root));
+        if comm.rank() == how.raw.root {
+            window.iter_mut().enumerate().for_each(|(i, byte)| *byte = value(i, how.raw.root));
         }
         comm.start(window, how.clone()).unwrap()
     };
     for (rank, window) in finish(comms.iter().map(window).collect(), seed).iter().enumerate() {
-        let wrong = window.iter().enumerate().find(|&(i, &byte)| byte != value(i, how.root));
+        let wrong = window.iter().enumerate().find(|&(i, &byte)| byte != value(i, how.raw.root));
         assert_eq!(
             wrong,
             None,
             "rank {rank} of {}, {bytes} bytes, root {}, seed {seed}",
             comms.len(),
-            how.root
+            how.raw.root
         );
     }
 }

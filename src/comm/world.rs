@@ -1,5 +1,6 @@
 //! What the communicators of a process share: the engine, and how the process leaves.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,8 +15,10 @@ use crate::transport::Region;
 /// The engine of this process, for one thread at a time.
 pub struct World {
     engine: Mutex<Engine>,
-    /// The number of the next communicator, as far as this rank knows.
+    /// How many numbers for new communicators this rank has reserved.
     next: AtomicU32,
+    /// Windows that are known by the address of their first byte.
+    raw_windows: Mutex<BTreeMap<usize, Region>>,
     /// Working memory that no call needs at the moment.
     spare: Mutex<Vec<Region>>,
     /// Which rank is on which node; none for ranks that are threads of one process.
@@ -36,7 +39,8 @@ impl World {
     pub(super) fn new(engine: Engine, layout: Option<Layout>, farewell: Option<Farewell>) -> Arc<Self> {
         Arc::new(World {
             engine: Mutex::new(engine),
-            next: AtomicU32::new(1),
+            next: AtomicU32::new(0),
+            raw_windows: Mutex::default(),
             spare: Mutex::default(),
             layout,
             farewell: farewell.map(Mutex::new),
@@ -53,29 +57,60 @@ impl World {
         self.layout.as_ref()
     }
 
-    /// The lowest number that a new communicator may have, as far as this rank knows.
-    pub(super) fn next_number(&self) -> u32 {
-        self.next.load(Ordering::Relaxed)
+    /// A number for a new communicator that no other has, in case that this rank is its first. Each rank has numbers
+    /// of its own, so that communicators may be made by several threads, and by several groups, at the same time.
+    pub(super) fn reserve_number(&self) -> Result<u32> {
+        let place = self.engine().place();
+        let taken = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = taken.checked_mul(place.size).and_then(|number| number.checked_add(place.rank + 1));
+        number.ok_or_else(|| {
+            let what = format!("{taken} communicators have been made from rank {} on", place.rank);
+            Error::argument("split", what, "duplicate communicators once, and use them again")
+        })
     }
 
-    /// A communicator has this number: no later one will.
-    pub(super) fn takes_number(&self, number: u32) {
-        self.next.fetch_max(number + 1, Ordering::Relaxed);
+    /// The number that was reserved is not needed, if nobody has reserved one since.
+    pub(super) fn return_number(&self, number: u32) {
+        let taken = (number - 1) / self.engine().place().size;
+        // It is lost where somebody has: there are enough.
+        let _ = self.next.compare_exchange(taken + 1, taken, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// A window may be named by its address from now on.
+    pub(super) fn add_raw_window(&self, region: &Region) {
+        let start = region.memory.address().as_ptr() as usize;
+        self.raw_windows().insert(start, region.clone());
+    }
+
+    /// The window that begins at this address and has so many bytes or more.
+    pub(super) fn raw_window(&self, start: usize, bytes: usize) -> Option<Region> {
+        self.raw_windows().get(&start).filter(|region| region.memory.len() >= bytes).cloned()
+    }
+
+    /// A window is no more. Its registration ends under the engine's lock: a transport serves one thread at a time.
+    pub(super) fn drop_raw_window(&self, start: usize) {
+        let engine = self.engine();
+        self.raw_windows().remove(&start);
+        drop(engine);
+    }
+
+    fn raw_windows(&self) -> MutexGuard<'_, BTreeMap<usize, Region>> {
+        self.raw_windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registered memory of at least so many bytes, for the length of a call.
-    pub(super) fn workspace(&self, bytes: usize) -> Result<Workspace<'_>> {
+    pub(super) fn workspace(self: &Arc<Self>, bytes: usize) -> Result<Workspace> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = (0..spare.len()).filter(|&i| spare[i].memory.len() >= bytes);
         if let Some(found) = fitting.min_by_key(|&i| spare[i].memory.len()) {
-            return Ok(Workspace { region: spare.swap_remove(found), world: self });
+            return Ok(Workspace { region: spare.swap_remove(found), world: Arc::clone(self) });
         }
         // A registration ends under the engine's lock: a transport serves one thread at a time.
         let mut engine = self.engine();
         spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
         spare.truncate(KEPT);
         let region = engine.workspace(bytes.next_power_of_two().max(LEAST))?;
-        Ok(Workspace { region, world: self })
+        Ok(Workspace { region, world: Arc::clone(self) })
     }
 
     /// The engine. After a panic inside it nothing can be said about its state, so its traffic ends.
@@ -94,12 +129,12 @@ const LEAST: usize = 16 << 10;
 const KEPT: usize = 2;
 
 /// Registered memory for the length of a call.
-pub(super) struct Workspace<'w> {
+pub(super) struct Workspace {
     pub region: Region,
-    world: &'w World,
+    world: Arc<World>,
 }
 
-impl Drop for Workspace<'_> {
+impl Drop for Workspace {
     fn drop(&mut self) {
         let mut spare = self.world.spare.lock().unwrap_or_else(PoisonError::into_inner);
         spare.push(self.region.clone());

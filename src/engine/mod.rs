@@ -98,6 +98,7 @@ pub struct Again {
 }
 
 /// Memory that a task moves.
+#[derive(Clone)]
 pub enum Source {
     /// Registered already.
     Registered(Region),
