@@ -1,7 +1,6 @@
 //! What a collective call is to do, in one description for all three tenses.
 
 use std::marker::PhantomData;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::collective::Collective;
@@ -40,14 +39,22 @@ use crate::rank::{Place, Rank};
 /// ```
 #[derive(Clone)]
 pub struct Call<T> {
+    pub(super) raw: RawCall,
+    element: PhantomData<fn(T)>,
+}
+
+/// A [`Call`] on elements whose type is known at run time only: what callers from other languages make.
+#[derive(Clone)]
+pub struct RawCall {
     pub(super) collective: Collective,
     pub(super) root: Rank,
     pub(super) counts: Counts,
+    /// Bytes of an element.
+    pub(super) unit: usize,
     pub(super) fold: Option<Arc<dyn Fold>>,
     pub(super) algorithm: Option<String>,
     pub(super) blocks: Option<u32>,
     elements: Option<usize>,
-    element: PhantomData<fn(T)>,
 }
 
 /// How many elements the ranks' parts have.
@@ -61,36 +68,25 @@ pub(super) enum Counts {
     Pairs(Arc<[usize]>, Arc<[usize]>),
 }
 
-/// Rank `rank`'s part, where parts lie one after the other.
-pub(super) fn part_of(counts: &[usize], rank: Rank) -> Range<usize> {
-    let start: usize = counts[..rank as usize].iter().sum();
-    start..start + counts[rank as usize]
-}
-
 impl<T: Element> Call<T> {
     fn new(collective: Collective) -> Self {
-        Call {
-            collective,
-            root: 0,
-            counts: Counts::Equal,
-            fold: None,
-            algorithm: None,
-            blocks: None,
-            elements: None,
-            element: PhantomData,
-        }
+        Call { raw: RawCall::new(collective, size_of::<T>()), element: PhantomData }
     }
 
     fn rooted(collective: Collective, root: Rank) -> Self {
-        Call { root, ..Call::new(collective) }
+        Call::new(collective).with(|raw| raw.root(root))
     }
 
     fn counted(collective: Collective, root: Rank, counts: &[usize]) -> Self {
-        Call { counts: Counts::Each(counts.into()), ..Call::rooted(collective, root) }
+        Call::rooted(collective, root).with(|raw| raw.counts(counts))
     }
 
     fn folding(self, operator: impl Operator<T> + 'static) -> Self {
-        Call { fold: Some(fold::of(operator)), ..self }
+        self.with(|raw| raw.fold(fold::of(operator)))
+    }
+
+    fn with(self, change: impl FnOnce(RawCall) -> RawCall) -> Self {
+        Call { raw: change(self.raw), ..self }
     }
 
     /// The root's elements to all ranks.
@@ -157,24 +153,79 @@ impl<T: Element> Call<T> {
     /// From every rank a part for every rank: `sent[r]` elements to rank `r`, one part after the other, and
     /// behind them `received[r]` from it. What one rank sends to another is what that one receives.
     pub fn alltoallv(sent: &[usize], received: &[usize]) -> Self {
-        let counts = Counts::Pairs(sent.into(), received.into());
-        Call { counts, ..Call::new(Collective::Alltoallv) }
+        Call::new(Collective::Alltoallv).with(|raw| raw.pairs(sent, received))
     }
 
     /// Sets the algorithm by its name in the catalogue (all ranks the same); otherwise it follows from sizes,
     /// the number of ranks, the operator, and what a put was measured to cost.
     pub fn algorithm(self, name: impl Into<String>) -> Self {
-        Call { algorithm: Some(name.into()), ..self }
+        self.with(|raw| raw.algorithm(name))
     }
 
     /// Sets the number of blocks by hand (all ranks the same), for algorithms that take several.
     pub fn blocks(self, blocks: u32) -> Self {
-        Call { blocks: Some(blocks), ..self }
+        self.with(|raw| raw.blocks(blocks))
     }
 
     /// Takes only the first `elements` elements of the buffer (all ranks the same).
     pub fn elements(self, elements: usize) -> Self {
-        Call { elements: Some(elements), ..self }
+        self.with(|raw| RawCall { elements: Some(elements), ..raw })
+    }
+
+    /// What is done.
+    pub fn collective(&self) -> Collective {
+        self.raw.collective
+    }
+}
+
+impl RawCall {
+    /// A call on elements of `unit` bytes; what it needs beside (a root, counts, a fold) is to be added.
+    pub fn new(collective: Collective, unit: usize) -> Self {
+        RawCall {
+            collective,
+            root: 0,
+            counts: Counts::Equal,
+            unit,
+            fold: None,
+            algorithm: None,
+            blocks: None,
+            elements: None,
+        }
+    }
+
+    /// From or to this rank.
+    pub fn root(self, root: Rank) -> Self {
+        RawCall { root, ..self }
+    }
+
+    /// Rank `r`'s part has `counts[r]` elements.
+    pub fn counts(self, counts: &[usize]) -> Self {
+        RawCall { counts: Counts::Each(counts.into()), ..self }
+    }
+
+    /// `sent[r]` elements go to rank `r`, `received[r]` come from it.
+    pub fn pairs(self, sent: &[usize], received: &[usize]) -> Self {
+        RawCall { counts: Counts::Pairs(sent.into(), received.into()), ..self }
+    }
+
+    /// Arrivals are combined by this.
+    pub fn fold(self, fold: Arc<dyn Fold>) -> Self {
+        RawCall { fold: Some(fold), ..self }
+    }
+
+    /// See [`Call::algorithm`].
+    pub fn algorithm(self, name: impl Into<String>) -> Self {
+        RawCall { algorithm: Some(name.into()), ..self }
+    }
+
+    /// See [`Call::blocks`].
+    pub fn blocks(self, blocks: u32) -> Self {
+        RawCall { blocks: Some(blocks), ..self }
+    }
+
+    /// What is done.
+    pub fn collective(&self) -> Collective {
+        self.collective
     }
 
     /// The same on parts of these lengths; a call without parts stays as it is.
@@ -186,12 +237,7 @@ impl<T: Element> Call<T> {
             Collective::Gather => Collective::Gatherv,
             other => other,
         };
-        Call { collective, counts: Counts::Each(counts.into()), ..self.clone() }
-    }
-
-    /// What is done.
-    pub fn collective(&self) -> Collective {
-        self.collective
+        RawCall { collective, counts: Counts::Each(counts.into()), ..self.clone() }
     }
 
     /// How many of a buffer's elements go out; what comes in begins behind them, where it has a place of its own.
@@ -207,13 +253,45 @@ impl<T: Element> Call<T> {
         Error::argument(self.collective.name(), what, cure)
     }
 
+    /// Fails where what it says does not make a call of its collective.
+    pub(super) fn check(&self, place: Place) -> Result<()> {
+        if let Some(cure) = self.lacks() {
+            return Err(self.bad("it is not said in full", cure));
+        }
+        if let Some(fold) = self.fold.as_ref().filter(|fold| fold.unit() != self.unit.max(1)) {
+            let what = format!("an operator on {} bytes, and elements of {}", fold.unit(), self.unit);
+            return Err(self.bad(what, "give the operator of the elements' type"));
+        }
+        self.check_root(place.size)
+    }
+
+    fn lacks(&self) -> Option<&'static str> {
+        let counts = match self.counts {
+            Counts::Equal => !self.collective.has_counts(),
+            Counts::Each(_) => self.collective.has_counts() && self.collective != Collective::Alltoallv,
+            Counts::Pairs(..) => self.collective == Collective::Alltoallv,
+        };
+        match () {
+            () if self.fold.is_some() != self.collective.reduces() => {
+                Some("give a fold where it reduces, only there")
+            }
+            () if !counts => Some("give the counts that it takes, and no others"),
+            () => None,
+        }
+    }
+
+    fn check_root(&self, p: u32) -> Result<()> {
+        if self.root < p {
+            return Ok(());
+        }
+        let what = format!("root {} of a communicator of {p} ranks", self.root);
+        Err(self.bad(what, format!("take a root from 0 to {}", p - 1)))
+    }
+
     /// How many elements of a buffer of `len` it is about, where its arguments fit.
     pub(super) fn elements_of(&self, len: usize, place: Place) -> Result<usize> {
         let p = place.size;
-        if self.root >= p {
-            let what = format!("root {} of a communicator of {p} ranks", self.root);
-            return Err(self.bad(what, format!("take a root from 0 to {}", p - 1)));
-        }
+        self.check_root(p)?;
         if let Some(blocks) = self.blocks.filter(|&blocks| blocks == 0 || blocks > MAX_BLOCKS) {
             return Err(self.bad(format!("{blocks} blocks"), format!("take 1 to {MAX_BLOCKS}")));
         }
@@ -230,12 +308,16 @@ impl<T: Element> Call<T> {
             let cure = format!("make it larger, or take {len} elements at most");
             return Err(self.bad(format!("{wanted} elements of a buffer of {len}"), cure));
         }
-        wanted
-            .checked_mul(size_of::<T>().max(1))
-            .filter(|&bytes| bytes <= isize::MAX as usize)
-            .ok_or_else(|| self.too_many())?;
+        self.bytes(wanted)?;
         self.check_divides(wanted, p as usize)?;
         Ok(wanted)
+    }
+
+    /// The bytes of so many elements, where there can be as many.
+    pub(super) fn bytes(&self, elements: usize) -> Result<usize> {
+        let countable =
+            elements.checked_mul(self.unit.max(1)).is_some_and(|bytes| bytes <= isize::MAX as usize);
+        if countable { Ok(elements * self.unit) } else { Err(self.too_many()) }
     }
 
     fn check_own(&self, sent: usize, received: usize, rank: Rank) -> Result<()> {

@@ -439,7 +439,7 @@ fn bad_arguments_are_named_and_break_nothing() {
     assert!(said(comm.run(&mut data, own)).contains("1 elements from rank 0 to itself, and 2 received"));
     let too_many = Call::alltoallv(&[usize::MAX], &[usize::MAX]);
     assert!(said(comm.run(&mut data, too_many)).contains("exceed all memory"));
-    assert!(said(comm.allreduce(&[1], &mut data, Sum)).contains("a slice of 3 elements where 1 belong"));
+    assert!(said(comm.allreduce(&[1], &mut data, Sum)).contains("a buffer of 3 elements where 1 belong"));
     comm.run(&mut data, sum()).unwrap();
 }
 

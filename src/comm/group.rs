@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::channels::neighbours;
 use super::{Call, Communicator};
 use crate::engine::slots::Card;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
 use crate::transport::{RemoteKey, RemoteKeys};
@@ -36,26 +36,101 @@ impl Communicator {
     /// # }
     /// ```
     pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Communicator>> {
-        let own = [colour.map_or(NONE, u64::from), key as u64, u64::from(self.world.next_number())];
+        let reserved = self.world.reserve_number()?;
+        let own = [colour.map_or(NONE, u64::from), key as u64, u64::from(reserved)];
         let mut all = vec![[0u64; 3]; self.size() as usize];
         all[self.rank() as usize] = own;
         self.run(&mut all, Call::allgather())?;
-        let number = all.iter().map(|word| word[2]).max().unwrap_or(1) as u32;
-        self.world.takes_number(number);
 
         let mut members: Vec<Rank> =
             (0..).zip(&all).filter(|(_, word)| word[0] == own[0]).map(|(rank, _)| rank).collect();
         members.sort_by_key(|&rank| (all[rank as usize][1] as i64, rank));
-        let rank = members.iter().position(|&rank| rank == self.rank()).unwrap_or_default() as Rank;
+        let number = all[members[0] as usize][2] as u32;
+        let everybody = (0..self.size()).map(|rank| self.world_rank(rank)).collect::<Vec<_>>();
         let group: Arc<[Rank]> = members.into_iter().map(|rank| self.world_rank(rank)).collect();
-        let place = match colour {
-            Some(_) => Place { rank, size: group.len() as u32 },
-            None => Place { rank: 0, size: 1 },
+        let made = self.make(group, colour.is_some(), (reserved, number), &everybody, |own| {
+            let mut all = vec![0; own.len() * self.size() as usize];
+            all[own.len() * self.rank() as usize..][..own.len()].copy_from_slice(own);
+            self.run(&mut all, Call::allgather())?;
+            Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
+        })?;
+        Ok(colour.map(|_| made))
+    }
+
+    /// A communicator of some of this one's ranks, in the given order, made by a call of these alone. `agree` is a
+    /// means that they have among them: an allgather of as many bytes from each, in that order, which is
+    /// called once or (in a world of more than 48 ranks) twice.
+    ///
+    /// # Errors
+    /// Ranks that this communicator does not have, or that come twice; this rank not among them; whatever
+    /// `agree` fails with.
+    pub fn of_group(
+        &self,
+        members: &[Rank],
+        mut agree: impl FnMut(&[u8]) -> Result<Vec<Vec<u8>>>,
+    ) -> Result<Communicator> {
+        self.check_members(members)?;
+        let mut words = |own: &[u64]| {
+            let all = agree(bytemuck::cast_slice(own))?;
+            let fits = all.len() == members.len() && all.iter().all(|bytes| bytes.len() == size_of_val(own));
+            let read = |bytes: Vec<u8>| bytes.chunks(8).map(bytemuck::pod_read_unaligned).collect();
+            match fits {
+                true => Ok(all.into_iter().map(read).collect::<Vec<Vec<u64>>>()),
+                false => {
+                    let what =
+                        "the allgather that was given brought something else than a word from each member";
+                    Err(Error::argument("communicator", what, "gather from the members, in their order"))
+                }
+            }
+        };
+        let reserved = self.world.reserve_number()?;
+        let number = words(&[u64::from(reserved)])?[0][0] as u32;
+        let group: Arc<[Rank]> = members.iter().map(|&rank| self.world_rank(rank)).collect();
+        self.make(Arc::clone(&group), true, (reserved, number), &group, words)
+    }
+
+    fn check_members(&self, members: &[Rank]) -> Result<()> {
+        let bad = |what: String| {
+            let cure = "give each member's rank in this communicator once, this rank's among them";
+            Err(Error::argument("communicator", what, cure))
+        };
+        let mut sorted = members.to_vec();
+        sorted.sort_unstable();
+        if let Some(rank) = sorted.iter().find(|&&rank| rank >= self.size()) {
+            return bad(format!("rank {rank} of {} ranks", self.size()));
+        }
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return bad(format!("rank {} comes twice", twice[0]));
+        }
+        match sorted.binary_search(&self.rank()) {
+            Ok(_) => Ok(()),
+            Err(_) => bad(format!("rank {} is no member, and makes it", self.rank())),
+        }
+    }
+
+    /// Makes a communicator of a group, once its number is known. Everybody takes part who `exchange`s; a rank that
+    /// `takes_part` in nothing else gets one of itself.
+    fn make(
+        &self,
+        group: Arc<[Rank]>,
+        takes_part: bool,
+        (reserved, number): (u32, u32),
+        everybody: &[Rank],
+        exchange: impl FnOnce(&[u64]) -> Result<Vec<Vec<u64>>>,
+    ) -> Result<Communicator> {
+        if reserved != number {
+            self.world.return_number(reserved);
+        }
+        let me = self.world_rank(self.rank());
+        let rank = group.iter().position(|&rank| rank == me).unwrap_or_default() as Rank;
+        let place = match takes_part {
+            true => Place { rank, size: group.len() as u32 },
+            false => Place { rank: 0, size: 1 },
         };
         if !self.all_wide {
-            self.connect(place, &group)?;
+            self.connect(place, &group, everybody, exchange)?;
         }
-        Ok(colour.map(|_| Communicator {
+        Ok(Communicator {
             world: Arc::clone(&self.world),
             place,
             number,
@@ -66,15 +141,13 @@ impl Communicator {
             costs: self.costs,
             max_put: self.max_put,
             about: self.about.clone(),
-        }))
+        })
     }
 
     /// The same ranks once more: calls on one do not mix with calls on the other. All ranks must call it.
     pub fn duplicate(&self) -> Result<Communicator> {
         let same = self.split(Some(0), 0)?;
-        same.ok_or_else(|| {
-            crate::error::Error::argument("duplicate", "no communicator came of it", "call it on all ranks")
-        })
+        same.ok_or_else(|| Error::argument("duplicate", "no communicator came of it", "call it on all ranks"))
     }
 
     /// Gives the communicator up, once all its ranks do: whatever was started on it should be done. To drop it
@@ -100,21 +173,25 @@ impl Communicator {
         self.group.as_ref().map_or(rank, |group| group[rank as usize])
     }
 
-    /// Gives the new group's ranks channels to their neighbours, where they have none. All ranks of this
-    /// communicator take part.
-    fn connect(&self, place: Place, group: &[Rank]) -> Result<()> {
+    /// Gives the new group's ranks channels to their neighbours, where they have none. `everybody` who exchanges, by
+    /// ranks of the world, takes part.
+    fn connect(
+        &self,
+        place: Place,
+        group: &[Rank],
+        everybody: &[Rank],
+        exchange: impl FnOnce(&[u64]) -> Result<Vec<Vec<u64>>>,
+    ) -> Result<()> {
         let peers: Vec<Rank> = match place.size {
             1 => Vec::new(),
             _ => neighbours(place).into_iter().map(|rank| group[rank as usize]).collect(),
         };
         let own = self.world.engine().add_channels(&peers)?;
-        let mut all = vec![0u64; WORDS * self.size() as usize];
-        all[WORDS * self.rank() as usize..][..WORDS].copy_from_slice(&encode(&own));
-        self.run(&mut all, Call::allgather())?;
+        let all = exchange(&encode(&own))?;
         let me = self.world_rank(self.rank());
         let there = |rank: Rank| {
-            let found = (0..self.size()).find(|&here| self.world_rank(here) == rank)?;
-            decode(&all[WORDS * found as usize..][..WORDS]).there(me)
+            let found = everybody.iter().position(|&other| other == rank)?;
+            decode(&all[found]).there(me)
         };
         self.world.engine().connect_channels(&own, there)
     }

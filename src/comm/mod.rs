@@ -17,8 +17,10 @@ mod group;
 pub mod join;
 mod lent;
 pub mod meeting;
+pub mod raw;
 pub mod request;
 pub mod settings;
+pub mod sides;
 pub mod window;
 mod work;
 mod world;
@@ -48,7 +50,7 @@ use crate::transport::Transport;
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
 pub use call::Call;
-use call::Counts;
+use call::{Counts, RawCall};
 use channels::Banks;
 use join::About;
 use lent::Lent;
@@ -150,7 +152,7 @@ impl Communicator {
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
-        let engines = transports.into_iter().zip(slots).map(engine);
+        let engines = transports.into_iter().zip(slots).map(engine).collect::<Result<Vec<_>>>()?;
         let communicator =
             |(rank, engine)| Communicator::new(World::new(engine, None, None), Place { rank, size: p });
         Ok((0..p).zip(engines).map(communicator).collect())
@@ -207,7 +209,7 @@ impl Communicator {
     /// The algorithm and the number of blocks that a call on a buffer of `len` elements takes; fails where
     /// the call would.
     pub fn choice<T: Element>(&self, call: &Call<T>, len: usize) -> Result<Choice> {
-        let decision = self.decide(call, call.elements_of(len, self.place)?)?;
+        let decision = self.decide(&call.raw, call.raw.elements_of(len, self.place)?)?;
         Ok(Choice { algorithm: decision.entry.name, blocks: decision.blocks })
     }
 
@@ -232,14 +234,20 @@ impl Communicator {
         let mut engine = self.world.engine();
         if let Some(operation) = engine.recall(&ask) {
             let from = Source::Unregistered(Memory::nothing());
-            return engine.repeat(ask, operation, Again { from, to: None, fold: None });
+            let handle = engine.begin_again(ask, operation, Again { from, to: None, fold: None })?;
+            return self.world.carry_out(engine, handle);
         }
+        let handle = engine.begin(self.barrier_task(), Some(ask))?;
+        self.world.carry_out(engine, handle)
+    }
+
+    fn barrier_task(&self) -> Task {
         let plan = self.barrier_algorithm().map_or_else(
             || Box::new(Dissemination::new(self.place)) as Box<dyn Plan>,
             |entry| entry.plan(&self.shape(0, 1, None)),
         );
         let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier);
-        engine.run(Task { plan, ..task }, Some(ask))
+        Task { plan, ..task }
     }
 
     /// Node by node where ranks share some, and short messages reach every rank.
@@ -281,24 +289,26 @@ impl Communicator {
     /// agree on the call; an operator that fails or panics on any rank (all ranks hear of it); a rank that is
     /// lost. After any but the first the communicator is of no more use.
     pub fn run<T: Element>(&self, data: &mut [T], call: Call<T>) -> Result<()> {
-        let elements = call.elements_of(data.len(), self.place)?;
+        let elements = call.raw.elements_of(data.len(), self.place)?;
         let lent = Lent::new(&mut data[..elements], &self.world);
-        let done = self.at_once(&call, elements, lent.source());
+        let done = self.at_once(&call.raw, elements, lent.source());
         let checked = lent.check::<T>();
         done.and(checked)
     }
 
     /// [`run`](Self::run) on a window's elements: nothing is registered for the call.
     pub fn run_window<T: Element>(&self, window: &mut Window<T>, call: Call<T>) -> Result<()> {
-        let elements = self.check_window(&call, window)?;
-        let done = self.at_once(&call, elements, self.source_of(window));
+        let elements = self.check_window(&call.raw, window)?;
+        let done = self.at_once(&call.raw, elements, self.source_of(window));
         done.and(window.check())
     }
 
     /// Starts a call that goes on in this process's calls; the request gives the window back. Requests may
     /// be waited for in any order. See [`run`](Self::run).
     pub fn start<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Request<T>> {
-        let held = self.in_background(&window, &call, false)?;
+        let elements = self.check_window(&call.raw, &window)?;
+        let ends = Ends::one(self.source_of(&window));
+        let held = self.in_background(&call.raw, elements, ends, false)?;
         held.start()?;
         Ok(Request::new(window, held))
     }
@@ -306,11 +316,13 @@ impl Communicator {
     /// Prepares a call that is then started many times, without a word about memory at any start but the
     /// first. See [`run`](Self::run).
     pub fn prepare<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Prepared<T>> {
-        let held = self.in_background(&window, &call, true)?;
+        let elements = self.check_window(&call.raw, &window)?;
+        let ends = Ends::one(self.source_of(&window));
+        let held = self.in_background(&call.raw, elements, ends, true)?;
         Ok(Prepared::new(window, held))
     }
 
-    fn check_window<T: Element>(&self, call: &Call<T>, window: &Window<T>) -> Result<usize> {
+    fn check_window<T: Element>(&self, call: &RawCall, window: &Window<T>) -> Result<usize> {
         if !window.is_of(&self.world) {
             let what = "a window of another communicator's ranks";
             return Err(call.bad(what, "take one from this communicator's `window`"));
@@ -322,8 +334,7 @@ impl Communicator {
         window.region().map_or_else(|| Source::Unregistered(window.memory()), Source::Registered)
     }
 
-    fn in_background<T: Element>(&self, window: &Window<T>, call: &Call<T>, prepared: bool) -> Result<Held> {
-        let elements = self.check_window(call, window)?;
+    fn in_background(&self, call: &RawCall, elements: usize, ends: Ends, prepared: bool) -> Result<Held> {
         let mut decision = self.decide(call, elements)?;
         if decision.entry.relays() {
             if call.algorithm.is_some() {
@@ -333,45 +344,46 @@ impl Communicator {
             // What is handed on lies in a workspace, which lasts as long as a call does.
             decision = self.decide(&call.clone().algorithm("ring"), elements)?;
         }
-        self.held(call, &decision, elements, Ends::one(self.source_of(window)), prepared)
+        self.held(call, &decision, elements, ends, prepared)
     }
 
-    fn at_once<T: Element>(&self, call: &Call<T>, elements: usize, memory: Source) -> Result<()> {
+    fn at_once(&self, call: &RawCall, elements: usize, memory: Source) -> Result<()> {
         self.carry_out(call, elements, Ends::one(memory))
     }
 
     /// Makes a call, from beginning to end: as one like it was made before, where that is remembered.
-    fn carry_out<T: Element>(&self, call: &Call<T>, elements: usize, ends: Ends) -> Result<()> {
+    fn carry_out(&self, call: &RawCall, elements: usize, ends: Ends) -> Result<()> {
         let ask = self.ask(call, elements, &ends);
         if let Some(ask) = ask {
             let mut engine = self.world.engine();
             if let Some(operation) = engine.recall(&ask) {
                 self.copy_own(call, elements, &ends);
                 let again = Again { from: ends.from, to: ends.to, fold: call.fold.clone() };
-                return engine.repeat(ask, operation, again);
+                let handle = engine.begin_again(ask, operation, again)?;
+                return self.world.carry_out(engine, handle);
             }
         }
         let decision = self.decide(call, elements)?;
         if decision.entry.relays() {
-            let received = received(call, elements, &ends) as usize * size_of::<T>();
+            let received = received(call, elements, &ends) as usize * call.unit;
             let (from, to) = (ends.from.memory(), ends.to.as_ref().unwrap_or(&ends.from).memory());
             return self.hand_on(call, &decision, elements, (from, 0), (to, received));
         }
         self.copy_own(call, elements, &ends);
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
-        self.world.engine().run(task, ask)
+        self.world.run(task, ask)
     }
 
     /// What the making of a call depends on, where it is worth being remembered.
-    fn ask<T: Element>(&self, call: &Call<T>, elements: usize, ends: &Ends) -> Option<Ask> {
+    fn ask(&self, call: &RawCall, elements: usize, ends: &Ends) -> Option<Ask> {
         let usual = matches!(call.counts, Counts::Equal) && call.algorithm.is_none() && call.blocks.is_none();
         usual.then(|| Ask {
             communicator: self.number,
             collective: call.collective,
             root: call.root,
             elements,
-            unit: size_of::<T>(),
+            unit: call.unit,
             fold: call.fold.as_ref().map(|fold| fold.numbers()),
             commutes: call.fold.as_ref().is_none_or(|fold| fold.commutes()),
             apart: ends.to.is_some(),
@@ -379,32 +391,32 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn copy_own<T: Element>(&self, call: &Call<T>, elements: usize, ends: &Ends) {
+    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends) {
         if call.collective.numbering() == Numbering::Pairs {
-            self.own_part(call, elements, received(call, elements, ends), ends).copy();
+            self.own_part(call, elements, received(call, elements, ends), ends).make();
         }
     }
 
     /// A call in the background, ready to be started.
-    fn held<T: Element>(
+    fn held(
         &self,
-        call: &Call<T>,
+        call: &RawCall,
         decision: &Decision,
         elements: usize,
         ends: Ends,
         prepared: bool,
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
-        let own = (call.collective().numbering() == Numbering::Pairs)
+        let own = (call.collective.numbering() == Numbering::Pairs)
             .then(|| self.own_part(call, elements, received, &ends));
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }
 
     /// An all-to-all whose blocks are handed on from rank to rank, in a workspace.
-    fn hand_on<T: Element>(
+    fn hand_on(
         &self,
-        call: &Call<T>,
+        call: &RawCall,
         decision: &Decision,
         elements: usize,
         from: (&Memory, usize),
@@ -419,7 +431,7 @@ impl Communicator {
         }
         let ends = Ends::one(Source::Registered(workspace.region.clone()));
         let task = self.task(call, decision, elements, 0, ends, false);
-        self.world.engine().run(task, None)?;
+        self.world.run(task, None)?;
         for rank in 0..self.size() {
             to.0.copy(to.1 + rank as usize * bytes, room, relay.end(rank).start as usize, bytes);
         }
@@ -444,12 +456,12 @@ impl Communicator {
             from: Source::Registered(region),
             to: None,
         };
-        self.world.engine().run(task, None)
+        self.world.run(task, None)
     }
 }
 
 /// Where, in elements, what comes in begins: in one memory, behind what goes out.
-fn received<T: Element>(call: &Call<T>, elements: usize, ends: &Ends) -> u64 {
+fn received(call: &RawCall, elements: usize, ends: &Ends) -> u64 {
     if ends.to.is_some() { 0 } else { call.sent(elements) as u64 }
 }
 
@@ -476,5 +488,7 @@ fn barrier_task(place: Place, communicator: u32, group: Option<Arc<[Rank]>>, col
 
 #[cfg(test)]
 mod collective_tests;
+#[cfg(test)]
+mod raw_tests;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,11 @@
 //! Calls in the background: started once, or prepared and started many times.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::window::Window;
-use super::world::World;
-use crate::engine::{Handle, Task};
+use super::world::{Workspace, World};
+use crate::engine::{Handle, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
 use crate::transport::memory::Memory;
@@ -13,11 +14,18 @@ use crate::transport::memory::Memory;
 pub(super) struct Held {
     handle: Handle,
     world: Arc<World>,
-    own: Option<OwnPart>,
+    /// Copied at every start.
+    before: Vec<Move>,
+    /// Copied when a start is done.
+    after: Vec<Move>,
+    /// Whether that is still to be.
+    due: AtomicBool,
+    /// What it works in, if not in its caller's memory: others get it when this is dropped.
+    _workspace: Option<Workspace>,
 }
 
-/// What a rank sends to itself: copied at every start.
-pub(super) struct OwnPart {
+/// Bytes to be copied.
+pub(super) struct Move {
     pub source: Memory,
     pub from: usize,
     pub target: Memory,
@@ -25,32 +33,58 @@ pub(super) struct OwnPart {
     pub len: usize,
 }
 
-impl OwnPart {
-    /// Does so.
-    pub(super) fn copy(&self) {
+impl Move {
+    /// `len` bytes.
+    pub(super) fn part(target: &Source, to: usize, source: &Source, from: usize, len: usize) -> Self {
+        Move { source: source.memory().clone(), from, target: target.memory().clone(), to, len }
+    }
+
+    /// Copies them.
+    pub(super) fn make(&self) {
         self.target.copy(self.to, &self.source, self.from, self.len);
     }
 }
 
 impl Held {
-    pub(super) fn new(world: &Arc<World>, task: Task, own: Option<OwnPart>) -> Result<Self> {
+    pub(super) fn new(world: &Arc<World>, task: Task, own: Option<Move>) -> Result<Self> {
         let handle = world.engine().prepare(task)?;
-        Ok(Held { handle, world: Arc::clone(world), own })
+        let before = own.into_iter().collect();
+        let (world, due) = (Arc::clone(world), AtomicBool::new(false));
+        Ok(Held { handle, world, before, after: Vec::new(), due, _workspace: None })
+    }
+
+    /// With copies before what it copies already, and after it is done; and with what it works in, which is its own
+    /// as long as it runs: so it is not to be dropped before it is done.
+    pub(super) fn with(mut self, before: Vec<Move>, after: Vec<Move>, workspace: Option<Workspace>) -> Self {
+        self.before.splice(..0, before);
+        (self.after, self._workspace) = (after, workspace);
+        self
     }
 
     pub(super) fn start(&self) -> Result<()> {
-        if let Some(own) = &self.own {
-            own.copy();
-        }
+        self.before.iter().for_each(Move::make);
+        self.due.store(true, Ordering::Relaxed);
         self.world.engine().start(self.handle)
     }
 
     pub(super) fn wait(&self) -> Result<()> {
-        self.world.engine().wait(self.handle)
+        self.world.wait(self.handle)?;
+        self.land();
+        Ok(())
     }
 
-    fn test(&self) -> Result<bool> {
-        self.world.engine().test(self.handle)
+    pub(super) fn test(&self) -> Result<bool> {
+        let done = self.world.engine().test(self.handle)?;
+        if done {
+            self.land();
+        }
+        Ok(done)
+    }
+
+    fn land(&self) {
+        if self.due.swap(false, Ordering::Relaxed) {
+            self.after.iter().for_each(Move::make);
+        }
     }
 }
 

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use super::Communicator;
-use super::call::{Call, Counts, part_of};
-use super::request::OwnPart;
+use super::call::{Counts, RawCall};
+use super::request::Move;
 use crate::algorithm::{self, Entry, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::{Source, Task};
 use crate::error::Result;
-use crate::fold::element::Element;
 use crate::plan::Plan;
 use crate::plan::compose::InStep;
 use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
@@ -30,17 +29,26 @@ pub(super) struct Ends {
     pub from: Source,
     /// Where it lands, if not there.
     pub to: Option<Source>,
+    /// Where the parts of pairs lie in them.
+    pub places: Places,
+}
+
+/// Where parts for each rank, and from each, begin, in elements; `None` where they lie one after the other.
+#[derive(Default)]
+pub(super) struct Places {
+    pub sent: Option<Arc<[usize]>>,
+    pub received: Option<Arc<[usize]>>,
 }
 
 impl Ends {
     pub(super) fn one(memory: Source) -> Self {
-        Ends { from: memory, to: None }
+        Ends { from: memory, to: None, places: Places::default() }
     }
 }
 
 impl Communicator {
     /// Which algorithm, and how many blocks, for `elements` elements.
-    pub(super) fn decide<T: Element>(&self, call: &Call<T>, elements: usize) -> Result<Decision> {
+    pub(super) fn decide(&self, call: &RawCall, elements: usize) -> Result<Decision> {
         let problem = self.problem(call, elements);
         let entry = match &call.algorithm {
             Some(name) => self.asked_for(call, &problem, name)?,
@@ -61,8 +69,8 @@ impl Communicator {
         Ok(Decision { problem, entry, blocks })
     }
 
-    fn problem<T: Element>(&self, call: &Call<T>, elements: usize) -> Problem {
-        let (unit, p) = (size_of::<T>() as u64, self.size());
+    fn problem(&self, call: &RawCall, elements: usize) -> Problem {
+        let (unit, p) = (call.unit as u64, self.size());
         let bytes = elements as u64 * unit;
         let (bytes, largest, half) = match &call.counts {
             Counts::Each(counts) => {
@@ -84,7 +92,7 @@ impl Communicator {
     }
 
     /// What each node has of a call. O(p).
-    fn nodes<T: Element>(&self, call: &Call<T>, unit: u64, bytes: u64) -> Nodes {
+    fn nodes(&self, call: &RawCall, unit: u64, bytes: u64) -> Nodes {
         let (groups, count, equal) = (&self.groups, self.groups.count(), self.groups.are_equal());
         let parts = match &call.counts {
             _ if call.collective.numbering() == Numbering::Whole => {
@@ -97,7 +105,7 @@ impl Communicator {
         Nodes { count, largest, half: select::half(&parts), equal }
     }
 
-    fn asked_for<T: Element>(&self, call: &Call<T>, problem: &Problem, name: &str) -> Result<&'static Entry> {
+    fn asked_for(&self, call: &RawCall, problem: &Problem, name: &str) -> Result<&'static Entry> {
         let Some(entry) = algorithm::named(call.collective, name) else {
             let names: Vec<_> = algorithm::of(call.collective).map(|entry| entry.name).collect();
             return Err(
@@ -121,9 +129,9 @@ impl Communicator {
 
     /// The task of a call as it was decided; `received` is where, in elements, what comes in begins in its
     /// memory (of an all-to-all).
-    pub(super) fn task<T: Element>(
+    pub(super) fn task(
         &self,
-        call: &Call<T>,
+        call: &RawCall,
         decision: &Decision,
         elements: usize,
         received: u64,
@@ -145,7 +153,7 @@ impl Communicator {
                 Box::new(Parts { parts: parts.into(), blocks, unit, last: last_block(entry) })
             }
             Numbering::Pairs if entry.relays() => Box::new(self.relay(&problem)),
-            Numbering::Pairs => Box::new(self.pairs(call, &problem, received)),
+            Numbering::Pairs => Box::new(self.pairs(call, &problem, received, &ends.places)),
         };
         let piece = problem.piece(entry, &self.costs);
         Task {
@@ -164,7 +172,7 @@ impl Communicator {
         }
     }
 
-    fn signature<T: Element>(&self, call: &Call<T>, decision: &Decision, prepared: bool) -> Signature {
+    fn signature(&self, call: &RawCall, decision: &Decision, prepared: bool) -> Signature {
         let counts = match &call.counts {
             Counts::Each(counts) => digest(counts),
             Counts::Equal | Counts::Pairs(..) => 0,
@@ -182,7 +190,7 @@ impl Communicator {
     }
 
     /// Each rank's part, where there are such.
-    fn parts<T: Element>(&self, call: &Call<T>, elements: usize) -> Vec<Part> {
+    fn parts(&self, call: &RawCall, elements: usize) -> Vec<Part> {
         let p = self.size();
         match &call.counts {
             _ if call.collective.numbering() != Numbering::Parts => Vec::new(),
@@ -191,40 +199,35 @@ impl Communicator {
         }
     }
 
-    fn pairs<T: Element>(&self, call: &Call<T>, problem: &Problem, received: u64) -> Pairs {
-        let equal = |_| equal_part(problem);
-        let of = |counts: &Arc<[usize]>| adjacent(counts.iter().map(|&count| count as u64));
+    fn pairs(&self, call: &RawCall, problem: &Problem, received: u64, places: &Places) -> Pairs {
+        let equal = || adjacent((0..self.size()).map(|_| equal_part(problem)));
         let (sent, mut incoming) = match &call.counts {
-            Counts::Pairs(sent, received) => (of(sent), of(received)),
-            _ => (adjacent((0..self.size()).map(equal)), adjacent((0..self.size()).map(equal))),
+            Counts::Pairs(sent, received) => (placed(sent, &places.sent), placed(received, &places.received)),
+            _ => (equal(), equal()),
         };
         incoming.iter_mut().for_each(|part| part.offset += received);
         Pairs { place: self.place, sent, received: incoming, unit: problem.unit }
     }
 
     /// The part of an all-to-all that a rank sends to itself; `received` as for [`task`](Self::task).
-    pub(super) fn own_part<T: Element>(
-        &self,
-        call: &Call<T>,
-        elements: usize,
-        received: u64,
-        ends: &Ends,
-    ) -> OwnPart {
-        let (me, unit) = (self.rank(), size_of::<T>());
-        let (from, to) = match &call.counts {
-            Counts::Pairs(sent, received) => (part_of(sent, me), part_of(received, me)),
+    pub(super) fn own_part(&self, call: &RawCall, elements: usize, received: u64, ends: &Ends) -> Move {
+        let (me, unit) = (self.rank() as usize, call.unit);
+        let begin = |counts: &[usize], places: &Option<Arc<[usize]>>| {
+            places.as_ref().map_or_else(|| counts[..me].iter().sum(), |places| places[me])
+        };
+        let (from, to, count) = match &call.counts {
+            Counts::Pairs(sent, received) => {
+                let count = sent[me].min(received[me]);
+                (begin(sent, &ends.places.sent), begin(received, &ends.places.received), count)
+            }
             _ => {
-                let (me, count) = (me as usize, elements / 2 / self.size() as usize);
-                (me * count..(me + 1) * count, me * count..(me + 1) * count)
+                let count = elements / 2 / self.size() as usize;
+                (me * count, me * count, count)
             }
         };
-        OwnPart {
-            source: ends.from.memory().clone(),
-            from: from.start * unit,
-            target: ends.to.as_ref().unwrap_or(&ends.from).memory().clone(),
-            to: (received as usize + to.start) * unit,
-            len: from.len().min(to.len()) * unit,
-        }
+        let (from, to) = if count == 0 { (0, 0) } else { (from, received as usize + to) };
+        let target = ends.to.as_ref().unwrap_or(&ends.from);
+        Move::part(target, to * unit, &ends.from, from * unit, count * unit)
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.
@@ -240,6 +243,16 @@ fn vector(elements: u64, entry: &Entry, blocks: u32, plan: &dyn Plan) -> Partiti
     } else {
         Partition::even(elements, plan.blocks())
     }
+}
+
+/// Parts of these lengths, where they are said to lie.
+fn placed(counts: &[usize], places: &Option<Arc<[usize]>>) -> Vec<Part> {
+    let Some(places) = places else { return adjacent(counts.iter().map(|&count| count as u64)) };
+    let part = |(&count, &place): (&usize, &usize)| match count {
+        0 => Part::default(),
+        _ => Part { offset: place as u64, count: count as u64 },
+    };
+    counts.iter().zip(&**places).map(part).collect()
 }
 
 /// How many elements go from any rank to any other, where they are as many.

@@ -1,11 +1,15 @@
 //! What the communicators of a process share: the engine, and how the process leaves.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
-use crate::engine::{Engine, Task};
+use crate::engine::crowd::Crowd;
+use crate::engine::rest::Ask;
+use crate::engine::{Engine, Handle, Task, Waited};
 use crate::error::{self, Error, Result};
 use crate::locality::layout::Layout;
 use crate::rank::Rank;
@@ -14,8 +18,14 @@ use crate::transport::Region;
 /// The engine of this process, for one thread at a time.
 pub struct World {
     engine: Mutex<Engine>,
-    /// The number of the next communicator, as far as this rank knows.
+    /// Who wants it.
+    crowd: Arc<Crowd>,
+    /// Something is done, or nobody carries the engine on any more.
+    changed: Condvar,
+    /// How many numbers for new communicators this rank has reserved.
     next: AtomicU32,
+    /// Windows that are known by the address of their first byte.
+    raw_windows: Mutex<BTreeMap<usize, Region>>,
     /// Working memory that no call needs at the moment.
     spare: Mutex<Vec<Region>>,
     /// Which rank is on which node; none for ranks that are threads of one process.
@@ -35,8 +45,11 @@ pub(super) struct Farewell {
 impl World {
     pub(super) fn new(engine: Engine, layout: Option<Layout>, farewell: Option<Farewell>) -> Arc<Self> {
         Arc::new(World {
+            crowd: engine.crowd(),
             engine: Mutex::new(engine),
-            next: AtomicU32::new(1),
+            changed: Condvar::new(),
+            next: AtomicU32::new(0),
+            raw_windows: Mutex::default(),
             spare: Mutex::default(),
             layout,
             farewell: farewell.map(Mutex::new),
@@ -53,40 +66,146 @@ impl World {
         self.layout.as_ref()
     }
 
-    /// The lowest number that a new communicator may have, as far as this rank knows.
-    pub(super) fn next_number(&self) -> u32 {
-        self.next.load(Ordering::Relaxed)
+    /// A number for a new communicator that no other has, in case that this rank is its first. Each rank has numbers
+    /// of its own, so that communicators may be made by several threads, and by several groups, at the same time.
+    pub(super) fn reserve_number(&self) -> Result<u32> {
+        let place = self.engine().place();
+        let taken = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = taken.checked_mul(place.size).and_then(|number| number.checked_add(place.rank + 1));
+        number.ok_or_else(|| {
+            let what = format!("{taken} communicators have been made from rank {} on", place.rank);
+            Error::argument("split", what, "duplicate communicators once, and use them again")
+        })
     }
 
-    /// A communicator has this number: no later one will.
-    pub(super) fn takes_number(&self, number: u32) {
-        self.next.fetch_max(number + 1, Ordering::Relaxed);
+    /// The number that was reserved is not needed, if nobody has reserved one since.
+    pub(super) fn return_number(&self, number: u32) {
+        let taken = (number - 1) / self.engine().place().size;
+        // It is lost where somebody has: there are enough.
+        let _ = self.next.compare_exchange(taken + 1, taken, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// A window may be named by its address from now on.
+    pub(super) fn add_raw_window(&self, region: &Region) {
+        let start = region.memory.address().as_ptr() as usize;
+        self.raw_windows().insert(start, region.clone());
+    }
+
+    /// The window that begins at this address and has so many bytes or more.
+    pub(super) fn raw_window(&self, start: usize, bytes: usize) -> Option<Region> {
+        self.raw_windows().get(&start).filter(|region| region.memory.len() >= bytes).cloned()
+    }
+
+    /// A window is no more. Its registration ends under the engine's lock: a transport serves one thread at a time.
+    pub(super) fn drop_raw_window(&self, start: usize) {
+        let engine = self.engine();
+        self.raw_windows().remove(&start);
+        drop(engine);
+    }
+
+    fn raw_windows(&self) -> MutexGuard<'_, BTreeMap<usize, Region>> {
+        self.raw_windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registered memory of at least so many bytes, for the length of a call.
-    pub(super) fn workspace(&self, bytes: usize) -> Result<Workspace<'_>> {
+    pub(super) fn workspace(self: &Arc<Self>, bytes: usize) -> Result<Workspace> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = (0..spare.len()).filter(|&i| spare[i].memory.len() >= bytes);
         if let Some(found) = fitting.min_by_key(|&i| spare[i].memory.len()) {
-            return Ok(Workspace { region: spare.swap_remove(found), world: self });
+            return Ok(Workspace { region: spare.swap_remove(found), world: Arc::clone(self) });
         }
         // A registration ends under the engine's lock: a transport serves one thread at a time.
         let mut engine = self.engine();
         spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
         spare.truncate(KEPT);
         let region = engine.workspace(bytes.next_power_of_two().max(LEAST))?;
-        Ok(Workspace { region, world: self })
+        Ok(Workspace { region, world: Arc::clone(self) })
     }
 
-    /// The engine. After a panic inside it nothing can be said about its state, so its traffic ends.
+    /// The engine, which whoever waits in it leaves for a moment.
     pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(|poisoned| {
-            let mut engine = poisoned.into_inner();
-            engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
-            engine
-        })
+        match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => after_a_panic(poisoned),
+            Err(TryLockError::WouldBlock) => {
+                self.crowd.come(|| self.engine.lock().unwrap_or_else(after_a_panic))
+            }
+        }
+    }
+
+    /// Waits until an operation is done. Others are let in meanwhile, and one of them waits for all.
+    pub(super) fn wait(&self, handle: Handle) -> Result<()> {
+        self.wait_in(self.engine(), handle).1
+    }
+
+    /// Carries a task out, from beginning to end. See [`Engine::begin`].
+    pub(super) fn run(&self, task: Task, ask: Option<Ask>) -> Result<()> {
+        let mut engine = self.engine();
+        let handle = engine.begin(task, ask)?;
+        self.carry_out(engine, handle)
+    }
+
+    /// Waits until an operation is done, and lets go of it.
+    pub(super) fn carry_out(&self, engine: MutexGuard<'_, Engine>, handle: Handle) -> Result<()> {
+        let (mut engine, done) = self.wait_in(engine, handle);
+        engine.forget(handle);
+        done
+    }
+
+    fn wait_in<'w>(
+        &'w self,
+        mut engine: MutexGuard<'w, Engine>,
+        handle: Handle,
+    ) -> (MutexGuard<'w, Engine>, Result<()>) {
+        let mut waited = engine.wait(handle);
+        loop {
+            if engine.is_awaited_by_others() {
+                self.changed.notify_all();
+            }
+            match waited {
+                Ok(Waited::Done) => return (engine, Ok(())),
+                Err(error) => return (engine, Err(error)),
+                Ok(Waited::LetIn) => {
+                    drop(engine);
+                    self.crowd.let_in();
+                    std::thread::yield_now();
+                    engine = self.engine();
+                    waited = engine.wait_on(handle);
+                }
+                Ok(Waited::ForAnother) => {
+                    engine = self.hear(engine);
+                    waited = engine.wait(handle);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until the one that waits for all has news. Not for ever, as it may panic.
+    fn hear<'w>(&self, engine: MutexGuard<'w, Engine>) -> MutexGuard<'w, Engine> {
+        match self.changed.wait_timeout(engine, NAP) {
+            Ok((engine, _)) => engine,
+            Err(poisoned) => {
+                let (mut engine, _) = poisoned.into_inner();
+                shut_down_after_a_panic(&mut engine);
+                engine
+            }
+        }
     }
 }
+
+/// After a panic inside it nothing can be said about the engine's state, so its traffic ends.
+fn after_a_panic<'w>(poisoned: PoisonError<MutexGuard<'w, Engine>>) -> MutexGuard<'w, Engine> {
+    let mut engine = poisoned.into_inner();
+    shut_down_after_a_panic(&mut engine);
+    engine
+}
+
+fn shut_down_after_a_panic(engine: &mut Engine) {
+    engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
+}
+
+/// The longest time in which nobody looks whether the one that waits for all is still there.
+const NAP: Duration = Duration::from_millis(100);
 
 /// Bytes of a workspace, at least.
 const LEAST: usize = 16 << 10;
@@ -94,12 +213,12 @@ const LEAST: usize = 16 << 10;
 const KEPT: usize = 2;
 
 /// Registered memory for the length of a call.
-pub(super) struct Workspace<'w> {
+pub(super) struct Workspace {
     pub region: Region,
-    world: &'w World,
+    world: Arc<World>,
 }
 
-impl Drop for Workspace<'_> {
+impl Drop for Workspace {
     fn drop(&mut self) {
         let mut spare = self.world.spare.lock().unwrap_or_else(PoisonError::into_inner);
         spare.push(self.region.clone());
@@ -117,11 +236,8 @@ impl Drop for World {
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
         // What broke the engine before, a call has returned; it is not told twice.
-        let last = if engine.check().is_ok() {
-            task(&engine).and_then(|task| engine.run(task, None))
-        } else {
-            Ok(())
-        };
+        let last =
+            if engine.check().is_ok() { task(&engine).and_then(|task| engine.run(task)) } else { Ok(()) };
         engine.leave();
         // A drop returns nothing; what goes wrong last is told where a user looks.
         if let Err(error) = last.and_then(|()| exchange.finish()) {

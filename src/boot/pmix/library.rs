@@ -97,8 +97,11 @@ impl Client {
     /// How many ranks the job has.
     pub(super) fn size(&self) -> Result<u32> {
         let found = self.get(ALL_OF_THE_JOB, "pmix.job.size", |value| {
-            // SAFETY: - the kind says which part of the union was written
-            (value.kind == UINT32).then(|| unsafe { value.data.uint32 })
+            match value.kind {
+                // SAFETY: - the kind says which part of the union was written
+                UINT32 => Some(unsafe { value.data.uint32 }),
+                _ => None,
+            }
         })?;
         found.ok_or_else(|| self.wrong("PMIx_Get", "a size that is no number"))
     }
@@ -124,8 +127,11 @@ impl Client {
     /// The bytes that a rank has left.
     pub(super) fn bytes(&self, rank: Rank, key: &str) -> Result<Vec<u8>> {
         let found = self.get(rank, key, |value| {
-            // SAFETY: - the kind says which part of the union was written
-            let bytes = (value.kind == BYTE_OBJECT).then(|| unsafe { value.data.bytes })?;
+            let bytes = match value.kind {
+                // SAFETY: - the kind says which part of the union was written
+                BYTE_OBJECT => unsafe { value.data.bytes },
+                _ => return None,
+            };
             if bytes.start.is_null() {
                 return Some(Vec::new());
             }
