@@ -16,11 +16,12 @@ use super::settings::Settings;
 use super::window::Window;
 use super::world::{Farewell, World};
 use super::{Communicator, WORLD, barrier_task};
+use crate::addresses::Scope;
 use crate::collective::Collective;
 use crate::engine::Engine;
 use crate::engine::vigil::{Limits, Vigil};
 use crate::error::Result;
-use crate::lifeline::listening::{Listening, Scope};
+use crate::lifeline::listening::Listening;
 use crate::lifeline::status::Status;
 use crate::locality::layout::Layout;
 use crate::rank::{Place, Rank};
@@ -49,9 +50,8 @@ struct Word {
     lifeline: Vec<u8>,
 }
 
-/// Joins the world that this process was started in.
-pub fn world(settings: &Settings) -> Result<Communicator> {
-    let mut meeting = Meeting::attend(settings)?;
+/// Joins the world of the ranks that have met.
+pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> {
     let place = meeting.place();
     let limits = Limits { tell: settings.stall, end: settings.timeout };
     let (engine, without_shm) =

@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bell;
-mod card;
 mod dial;
 mod gate;
 mod hub;

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::Lifeline;
-use super::listening::{Listening, Scope};
+use super::listening::Listening;
 use super::news::{Answer, News};
 use super::status::{Awaited, Awaiting, Status};
 use super::watch::timespec;
 use super::wire::{Hello, VERSION};
+use crate::addresses::Scope;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -70,7 +71,7 @@ impl Bound {
     /// The only rank left to connect, 0, finds `listener` where it looks for rank 1.
     fn connect_to(mut self, listener: &TcpListener) -> Result<Lifeline> {
         let address = listener.local_addr().unwrap();
-        self.cards[1] = super::card::encode(address.port(), [address.ip()].into_iter());
+        self.cards[1] = crate::addresses::encode(address.port(), [address.ip()].into_iter());
         self.listening.truncate(1);
         self.connect().remove(0)
     }
@@ -120,7 +121,7 @@ fn waits_for_block(status: &Status, block: u32, peer: Rank) {
 }
 
 fn address(listening: &Listening) -> SocketAddr {
-    super::card::decode(&listening.card()).unwrap()[0]
+    crate::addresses::decode(&listening.card()).unwrap()[0]
 }
 
 #[test]
