@@ -10,8 +10,10 @@
 //! | `single` | one process alone |
 //! | `pmi1` | the launchers' protocol PMI-1: line, client, server |
 //! | `rendezvous` | TCP to an agreed address, where there is no launcher |
+//! | `callback` | an allgather that the caller has |
 //! | `launcher` | starts ranks on this machine and serves PMI-1 to them |
 
+pub mod callback;
 mod detect;
 pub mod launcher;
 pub mod pmi1;
@@ -69,4 +71,17 @@ fn check_card(card: &[u8]) -> Result<()> {
     }
     let what = format!("the card has {} bytes, at most {CARD_BYTES} are carried", card.len());
     Err(Error::argument("boot allgather", what, "send the rest over the fabric"))
+}
+
+/// Refuses a place that no rank can have, before anything is sent.
+fn check_place(call: &str, place: Place) -> Result<()> {
+    let Place { rank, size } = place;
+    if rank < size {
+        return Ok(());
+    }
+    Err(Error::argument(
+        call,
+        format!("rank {rank} of {size}"),
+        "give a rank below the size, which is at least 1",
+    ))
 }

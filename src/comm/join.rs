@@ -49,9 +49,8 @@ struct Word {
     lifeline: Vec<u8>,
 }
 
-/// Joins the world that this process was started in.
-pub fn world(settings: &Settings) -> Result<Communicator> {
-    let mut meeting = Meeting::attend(settings)?;
+/// Joins the world of the ranks that have met.
+pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> {
     let place = meeting.place();
     let limits = Limits { tell: settings.stall, end: settings.timeout };
     let (engine, without_shm) =

@@ -56,7 +56,11 @@ impl Meeting {
     /// # Errors
     /// Ranks that do not find each other, are of different versions, or ask for different providers.
     pub fn attend(settings: &Settings) -> Result<Meeting> {
-        let mut exchange = boot::detect()?;
+        Meeting::by(boot::detect()?, settings)
+    }
+
+    /// Finds the others by an exchange. All ranks must call it; errors as [`attend`](Self::attend).
+    pub fn by(mut exchange: Box<dyn Exchange>, settings: &Settings) -> Result<Meeting> {
         let everybody = swap(&mut *exchange, &Whereabouts::own(settings))?;
         agree_on_settings(&everybody)?;
         let layout = Layout::new(everybody.iter().map(|other| (other.node.as_str(), other.seat)));

@@ -31,6 +31,7 @@ use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::groups::Groups;
 use crate::algorithm::probe::PingPong;
 use crate::algorithm::{self, Entry, Shape};
+use crate::boot::Exchange;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
@@ -53,6 +54,7 @@ use call::{Counts, RawCall};
 use channels::Banks;
 use join::About;
 use lent::Lent;
+use meeting::Meeting;
 use request::{Held, Prepared, Request};
 use settings::Settings;
 use window::Window;
@@ -96,12 +98,22 @@ impl Communicator {
     /// Ranks that do not find each other, or are of different versions; no transport, with a line for
     /// each provider that was considered; a rank that dies meanwhile.
     pub fn world() -> Result<Communicator> {
-        join::world(&Settings::from_environment()?)
+        Self::world_with(&Settings::from_environment()?)
     }
 
     /// [`world`](Self::world) with settings from elsewhere than the environment.
     pub fn world_with(settings: &Settings) -> Result<Communicator> {
-        join::world(settings)
+        join::world(Meeting::attend(settings)?, settings)
+    }
+
+    /// [`world`](Self::world) by an exchange of the caller's: an allgather that it has
+    /// ([`Callback`](crate::boot::callback::Callback)), say.
+    /// No variable of a launcher is read.
+    ///
+    /// # Errors
+    /// As [`world`](Self::world), and those of the exchange.
+    pub fn world_by(exchange: Box<dyn Exchange>, settings: &Settings) -> Result<Communicator> {
+        join::world(Meeting::by(exchange, settings)?, settings)
     }
 
     /// `p` communicators of `p` ranks in this process, for tests and trials: give each to a thread of

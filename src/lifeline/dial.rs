@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use super::card::{self, Address};
 use super::gate::other_version;
 use super::news::{Board, News};
 use super::watch::timespec;
 use super::wire::{Hello, Message, VERSION};
+use crate::addresses::{self, Address};
 use crate::rank::Rank;
 
 /// How long one address may take to accept, and its hello to come whole.
@@ -49,10 +49,10 @@ impl Dialer<'_> {
     /// A connection to `peer`, which answered as such. When the job is broken, now or meanwhile, the
     /// peer is told as soon as it accepts: to break off without a word would look like a death.
     pub fn dial(&self, peer: Rank, card: &[u8]) -> Result<Arc<TcpStream>, News> {
-        let mut addresses = card::decode(card).ok_or_else(|| self.malformed(peer))?;
-        card::sort(&mut addresses, self.ours);
+        let mut theirs = addresses::decode(card).ok_or_else(|| self.malformed(peer))?;
+        addresses::sort(&mut theirs, self.ours);
         let mut reasons = Vec::new();
-        for address in addresses {
+        for address in theirs {
             match self.call(peer, address) {
                 Ok(stream) => return Ok(Arc::new(stream)),
                 Err(Failure::Here(why)) => reasons.push(format!("{address}: {why}")),

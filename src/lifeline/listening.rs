@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Lifeline;
-use super::card::{self, Address};
 use super::dial::Dialer;
 use super::gate::Gate;
 use super::hub::FAREWELL;
 use super::news::News;
 use super::status::Status;
+use crate::addresses::{self, Address};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -40,7 +40,7 @@ impl Listening {
     pub fn bind(scope: Scope) -> Result<Listening> {
         let addresses = match scope {
             Scope::Loopback => vec![Address { ip: Ipv4Addr::LOCALHOST.into(), prefix: 8 }],
-            Scope::Network => card::own_addresses()?,
+            Scope::Network => addresses::own_addresses()?,
         };
         let listener = listen(scope, &addresses)
             .map_err(|e| Error::boot(format!("listen: {e}"), "raise `ulimit -n`, or free TCP ports"))?;
@@ -51,7 +51,7 @@ impl Listening {
 
     /// What every other rank must get, in at most 512 bytes.
     pub fn card(&self) -> Vec<u8> {
-        card::encode(self.port, self.addresses.iter().map(|address| address.ip))
+        addresses::encode(self.port, self.addresses.iter().map(|address| address.ip))
     }
 
     /// Connects to `neighbours` and lets their mirror images on the circle connect to this rank.

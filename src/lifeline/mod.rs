@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod bell;
-mod card;
 mod dial;
 mod gate;
 mod hub;

@@ -70,7 +70,7 @@ impl Bound {
     /// The only rank left to connect, 0, finds `listener` where it looks for rank 1.
     fn connect_to(mut self, listener: &TcpListener) -> Result<Lifeline> {
         let address = listener.local_addr().unwrap();
-        self.cards[1] = super::card::encode(address.port(), [address.ip()].into_iter());
+        self.cards[1] = crate::addresses::encode(address.port(), [address.ip()].into_iter());
         self.listening.truncate(1);
         self.connect().remove(0)
     }
@@ -120,7 +120,7 @@ fn waits_for_block(status: &Status, block: u32, peer: Rank) {
 }
 
 fn address(listening: &Listening) -> SocketAddr {
-    super::card::decode(&listening.card()).unwrap()[0]
+    crate::addresses::decode(&listening.card()).unwrap()[0]
 }
 
 #[test]
