@@ -72,7 +72,7 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
 fn alone(limits: Limits) -> Result<Engine> {
     let mut transport = Loopback::world(1, 0)?.remove(0);
     let slots = Banks::new(&mut transport)?.connect(&transport, &[])?;
-    Ok(Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0))
+    Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0)
 }
 
 /// The engine, and why it does without shared memory, if so.
@@ -95,7 +95,8 @@ fn among_others(
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
     let without_shm = carrier.without_shm().map(str::to_owned);
-    Ok((Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core()), without_shm))
+    let engine = Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core())?;
+    Ok((engine, without_shm))
 }
 
 /// The ranks at a skip's distance after this one.
