@@ -107,7 +107,8 @@ impl Communicator {
     }
 
     /// [`world`](Self::world) by an exchange of the caller's: an allgather that it has
-    /// ([`Callback`](crate::boot::callback::Callback)), say.
+    /// ([`Callback`](crate::boot::callback::Callback)), an id that
+    /// it has passed on ([`UniqueId`](crate::boot::UniqueId)).
     /// No variable of a launcher is read.
     ///
     /// # Errors
