@@ -201,6 +201,11 @@ impl Communicator {
         self.world.layout()
     }
 
+    /// Which of its ranks share a node; ranks that are threads of one process are each on their own.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
     /// What a put was measured to cost, which is what the number of blocks follows from.
     pub fn costs(&self) -> Costs {
         self.costs

@@ -39,6 +39,14 @@ macro_rules! types {
                     Type::Users => "user's type",
                 }
             }
+
+            /// Bytes of an element; none where the user made the type.
+            pub fn size(self) -> Option<usize> {
+                match self {
+                    $(Type::$name => Some(size_of::<$type>()),)*
+                    Type::Users => None,
+                }
+            }
         }
     };
 }

@@ -1,0 +1,222 @@
+//! Requests: calls in the background, started once, or prepared and started many times.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use circulant::comm::raw::RawRequest;
+
+use crate::handle::{self, Object, Table};
+use crate::memory;
+use crate::order::Order;
+use crate::status::{CIRCULANT_ERR_ARGUMENT, Failure, Result, guard};
+use crate::window::Win;
+use crate::world::WorldNumber;
+
+/// What a request's handle points to: nothing that anybody can see.
+pub enum RequestObject {}
+
+/// A call in the background.
+pub type RequestHandle = *mut RequestObject;
+
+/// A call in the background, for one thread at a time.
+pub struct Request {
+    state: Mutex<State>,
+    is_prepared: bool,
+    pub world: WorldNumber,
+}
+
+struct State {
+    raw: RawRequest,
+    is_running: bool,
+    /// Dropped after `raw`, which waits for what is under way in them.
+    _windows: Vec<Arc<Win>>,
+}
+
+static REQUESTS: Table<Request> = Table::new();
+
+impl Object for Request {
+    type Opaque = RequestObject;
+    const KIND: usize = 3;
+
+    fn table() -> &'static Table<Request> {
+        &REQUESTS
+    }
+}
+
+impl Request {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self) -> Result<()> {
+        if !self.is_prepared {
+            return Err(Failure::new(
+                CIRCULANT_ERR_ARGUMENT,
+                "a request that was started already, by a call that ends in _start",
+                "wait for it; circulant_start is for calls that end in _prepare",
+            ));
+        }
+        let mut state = self.state();
+        if state.is_running {
+            let what = "a request that is running";
+            return Err(Failure::new(CIRCULANT_ERR_ARGUMENT, what, "wait for it first"));
+        }
+        state.raw.start()?;
+        state.is_running = true;
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<()> {
+        let mut state = self.state();
+        if std::mem::take(&mut state.is_running) { Ok(state.raw.wait()?) } else { Ok(()) }
+    }
+
+    fn test(&self) -> Result<bool> {
+        let mut state = self.state();
+        // After an error nothing runs any more.
+        state.is_running = std::mem::take(&mut state.is_running) && !state.raw.test()?;
+        Ok(!state.is_running)
+    }
+}
+
+/// Makes a call from beginning to end.
+pub fn at_once(name: &str, order: impl FnOnce() -> Result<Order>) -> c_int {
+    guard(name, || order()?.run())
+}
+
+/// Starts a call, and gives its request.
+///
+/// # Safety
+/// `request` is null, or may be written.
+pub unsafe fn start(name: &str, request: *mut RequestHandle, order: impl FnOnce() -> Result<Order>) -> c_int {
+    // SAFETY: the caller's promise
+    unsafe { in_background(name, request, order, Order::start, false) }
+}
+
+/// Prepares a call, and gives its request.
+///
+/// # Safety
+/// As [`start`].
+pub unsafe fn prepare(
+    name: &str,
+    request: *mut RequestHandle,
+    order: impl FnOnce() -> Result<Order>,
+) -> c_int {
+    // SAFETY: the caller's promise
+    unsafe { in_background(name, request, order, Order::prepare, true) }
+}
+
+/// # Safety
+/// As [`start`].
+unsafe fn in_background(
+    name: &str,
+    request: *mut RequestHandle,
+    order: impl FnOnce() -> Result<Order>,
+    begin: impl FnOnce(Order) -> Result<RawRequest>,
+    is_prepared: bool,
+) -> c_int {
+    guard(name, || {
+        memory::check(request, "request")?;
+        let order = order()?;
+        let (world, windows) = (order.comm.world, order.windows());
+        let state = State { raw: begin(order)?, is_running: !is_prepared, _windows: windows };
+        let made = handle::insert(Request { state: Mutex::new(state), is_prepared, world });
+        // SAFETY: it may be written (the caller's promise), as it is not null (checked above)
+        unsafe { memory::give(request, "request", made) }
+    })
+}
+
+/// Starts a prepared call (again). Every rank of its communicator starts it, equally often and in the same
+/// order as its other calls.
+///
+/// Errors: CIRCULANT_ERR_ARGUMENT for one that runs, or that was not prepared; CIRCULANT_ERR_HANDLE,
+/// CIRCULANT_ERR_NULL; and those of the call.
+#[unsafe(no_mangle)]
+pub extern "C" fn circulant_start(request: RequestHandle) -> c_int {
+    guard("circulant_start", || handle::get::<Request>(request)?.start())
+}
+
+/// Makes progress, and says whether a call is done: 1 or 0 in `*done`. Never waits.
+///
+/// A started call that is done is given up, and `*request` set to null; a prepared one is kept.
+///
+/// Errors: those of the call; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn circulant_test(request: *mut RequestHandle, done: *mut c_int) -> c_int {
+    guard("circulant_test", || {
+        memory::check(done, "done")?;
+        // SAFETY: the caller's `request` may be read and written, where it is not null
+        let is_done = unsafe { finish(request, Request::test) }?;
+        // SAFETY: the caller's `done` may be written; it is not null (checked above)
+        unsafe { memory::give(done, "done", c_int::from(is_done)) }
+    })
+}
+
+/// Waits until a call is done. A started call is then given up, and `*request` set to null; a prepared one is
+/// kept, and one that does not run is done.
+///
+/// Errors: those of the call; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn circulant_wait(request: *mut RequestHandle) -> c_int {
+    guard("circulant_wait", || {
+        // SAFETY: the caller's `request` may be read and written, where it is not null
+        unsafe { finish(request, |request| request.wait().map(|()| true)) }.map(drop)
+    })
+}
+
+/// Waits until all of `count` calls are done, as circulant_wait does; entries that are null are passed over.
+///
+/// Errors: that of the first call that has one, after all have been waited for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn circulant_wait_all(count: usize, requests: *mut RequestHandle) -> c_int {
+    guard("circulant_wait_all", || {
+        if count == 0 {
+            return Ok(());
+        }
+        memory::check(requests, "requests")?;
+        let mut first = Ok(());
+        for index in 0..count {
+            // SAFETY: the caller's `requests` has `count` handles that may be read and written
+            let outcome = unsafe {
+                let request = requests.add(index);
+                if request.read().is_null() {
+                    Ok(true)
+                } else {
+                    finish(request, |one| one.wait().map(|()| true))
+                }
+            };
+            first = first.and(outcome.map(drop));
+        }
+        first
+    })
+}
+
+/// Does something that may end a call, and gives up what was started once it is done, or failed.
+///
+/// # Safety
+/// `request` is null, or may be read and written.
+unsafe fn finish(request: *mut RequestHandle, act: impl FnOnce(&Request) -> Result<bool>) -> Result<bool> {
+    memory::check(request, "request")?;
+    // SAFETY: it is not null, so it may be read (the caller's promise)
+    let handle = unsafe { request.read() };
+    let found = handle::get::<Request>(handle)?;
+    let outcome = act(&found);
+    if !found.is_prepared && !matches!(outcome, Ok(false)) {
+        handle::remove::<Request>(handle)?;
+        // SAFETY: as above, written
+        unsafe { request.write(ptr::null_mut()) };
+    }
+    outcome
+}
+
+/// Gives a request up, and sets `*request` to null. Waits for a call that runs, as its memory is the caller's.
+///
+/// Errors: CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn circulant_request_free(request: *mut RequestHandle) -> c_int {
+    guard("circulant_request_free", || {
+        // SAFETY: the caller's `request` may be read and written, where it is not null
+        unsafe { memory::take(request, "request", handle::remove::<Request>) }.map(drop)
+    })
+}
