@@ -1,23 +1,86 @@
-//! Where a rank can be reached, in at most 512 bytes: a port and the host's addresses.
+//! Where a rank listens, and how it tells others, in at most 512 bytes: a port and the host's addresses.
 #![forbid(unsafe_code)]
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use crate::error::{Error, Result};
 
 /// The most bytes of a card.
 pub const MAX_CARD: usize = 512;
 
+/// Where the ranks are that should reach each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All on one machine and in one network namespace: nobody else can connect.
+    Loopback,
+    /// On any hosts that reach each other.
+    Network,
+}
+
 /// An address with the length of its network's prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
+    /// The address.
     pub ip: IpAddr,
+    /// How many of its first bits its network's others share.
     pub prefix: u8,
+}
+
+/// A socket that peers can connect to, and the addresses to tell them.
+pub struct Listener {
+    /// It does not block.
+    pub socket: TcpListener,
+    /// This host's, as far as they matter.
+    pub addresses: Vec<Address>,
+    port: u16,
+}
+
+impl Listener {
+    /// Listens at a port that the system chooses. Fails where no interface is up.
+    pub fn bind(scope: Scope) -> Result<Listener> {
+        let addresses = match scope {
+            Scope::Loopback => vec![Address { ip: Ipv4Addr::LOCALHOST.into(), prefix: 8 }],
+            Scope::Network => own_addresses()?,
+        };
+        let (socket, port) = listen(scope, &addresses)
+            .map_err(|e| Error::boot(format!("listen: {e}"), "raise `ulimit -n`, or free TCP ports"))?;
+        Ok(Listener { socket, addresses, port })
+    }
+
+    /// Listens for ranks that may be anywhere; where no interface is up, for those of this machine.
+    pub fn anywhere() -> Result<Listener> {
+        Listener::bind(Scope::Network).or_else(|_| Listener::bind(Scope::Loopback))
+    }
+
+    /// What every peer must get, in at most 512 bytes.
+    pub fn card(&self) -> Vec<u8> {
+        self.card_within(MAX_CARD)
+    }
+
+    /// The same in at most so many bytes: of many addresses the first.
+    pub fn card_within(&self, most: usize) -> Vec<u8> {
+        encode_within(most, self.port, self.addresses.iter().map(|address| address.ip))
+    }
+}
+
+fn listen(scope: Scope, addresses: &[Address]) -> std::io::Result<(TcpListener, u16)> {
+    let ip: IpAddr = match scope {
+        Scope::Loopback => Ipv4Addr::LOCALHOST.into(),
+        // An IPv6 socket takes IPv4 connections too, but a kernel without IPv6 has none.
+        Scope::Network if addresses.iter().any(|address| address.ip.is_ipv6()) => {
+            Ipv6Addr::UNSPECIFIED.into()
+        }
+        Scope::Network => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    let socket = TcpListener::bind((ip, 0))?;
+    socket.set_nonblocking(true)?;
+    let port = socket.local_addr()?.port();
+    Ok((socket, port))
 }
 
 /// The addresses of this host's interfaces that are up, without loopback and link-local ones (the
 /// latter mean nothing without the interface's name on the other host).
-pub fn own_addresses() -> Result<Vec<Address>> {
+fn own_addresses() -> Result<Vec<Address>> {
     let interfaces = if_addrs::get_if_addrs()
         .map_err(|e| Error::boot(format!("getifaddrs: {e}"), "free memory or raise `ulimit -n`"))?;
     let up = interfaces.iter().filter(|i| i.is_oper_up() && !i.is_loopback() && !i.is_link_local());
@@ -31,6 +94,11 @@ pub fn own_addresses() -> Result<Vec<Address>> {
     Ok(addresses)
 }
 
+/// The addresses at which other hosts may reach this one; none where no interface is up.
+pub fn of_this_host() -> Vec<Address> {
+    own_addresses().unwrap_or_default()
+}
+
 fn address(addr: &if_addrs::IfAddr) -> Address {
     let prefix = match addr {
         if_addrs::IfAddr::V4(v4) => v4.prefixlen,
@@ -41,13 +109,17 @@ fn address(addr: &if_addrs::IfAddr) -> Address {
 
 /// The card of a rank that listens at `port` of each address, of as many as fit.
 pub fn encode(port: u16, ips: impl Iterator<Item = IpAddr>) -> Vec<u8> {
+    encode_within(MAX_CARD, port, ips)
+}
+
+fn encode_within(most: usize, port: u16, ips: impl Iterator<Item = IpAddr>) -> Vec<u8> {
     let mut card = port.to_le_bytes().to_vec();
     for ip in ips {
         let (tag, octets) = match ip {
             IpAddr::V4(v4) => (4, v4.octets().to_vec()),
             IpAddr::V6(v6) => (6, v6.octets().to_vec()),
         };
-        if card.len() + 1 + octets.len() <= MAX_CARD {
+        if card.len() + 1 + octets.len() <= most {
             card.push(tag);
             card.extend(octets);
         }

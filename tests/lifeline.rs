@@ -8,8 +8,9 @@ use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::Arc;
 
+use circulant::addresses::Scope;
 use circulant::error::Error;
-use circulant::lifeline::listening::{Listening, Scope};
+use circulant::lifeline::listening::Listening;
 use circulant::rank::{Place, Rank};
 use rustix::event::{PollFd, PollFlags, poll};
 

@@ -192,7 +192,7 @@ const REDUCE: &[Entry] = &[
         // Only below rank 0 are subtrees runs of ranks that do not close the circle.
         build: |shape| {
             let hand_over = HandOver { place: shape.place, to: shape.root, blocks: 1 };
-            Box::new(Then(Reversed(tree(shape, 1)), hand_over))
+            Box::new(Then::new(Reversed(tree(shape, 1)), hand_over))
         },
         ..PLAIN
     },
@@ -218,7 +218,7 @@ const ALLREDUCE: &[Entry] = &[
         span: Span::Half,
         build: |shape| {
             let allgather = || OneBlock::new(shape.place);
-            Box::new(Then(Reversed(allgather()), allgather()))
+            Box::new(Then::new(Reversed(allgather()), allgather()))
         },
         ..PLAIN
     },
@@ -232,7 +232,7 @@ const ALLREDUCE: &[Entry] = &[
         ordered: false,
         build: |shape| {
             let broadcast = || Circulant::new(shape.place, 0, shape.blocks);
-            Box::new(Then(Reversed(broadcast()), broadcast()))
+            Box::new(Then::new(Reversed(broadcast()), broadcast()))
         },
         ..PLAIN
     },
@@ -241,7 +241,7 @@ const ALLREDUCE: &[Entry] = &[
         rounds: "2 q",
         volume: "m q",
         source: CHAN_TREE,
-        build: |shape| Box::new(Then(Reversed(tree(shape, 1)), tree(shape, 1))),
+        build: |shape| Box::new(Then::new(Reversed(tree(shape, 1)), tree(shape, 1))),
         ..PLAIN
     },
     Entry {
@@ -263,7 +263,7 @@ const ALLREDUCE: &[Entry] = &[
         ordered: false,
         fits: power_of_two,
         span: Span::Half,
-        build: |shape| Box::new(Then(Reversed(Hypercube(shape.place)), Hypercube(shape.place))),
+        build: |shape| Box::new(Then::new(Reversed(Hypercube(shape.place)), Hypercube(shape.place))),
         ..PLAIN
     },
     Entry {
@@ -274,7 +274,7 @@ const ALLREDUCE: &[Entry] = &[
         restriction: COMMUTATIVE,
         ordered: false,
         span: Span::Part,
-        build: |shape| Box::new(Then(Reversed(Ring::whole(shape.place)), Ring::whole(shape.place))),
+        build: |shape| Box::new(Then::new(Reversed(Ring::whole(shape.place)), Ring::whole(shape.place))),
         ..PLAIN
     },
     Entry {
@@ -285,7 +285,7 @@ const ALLREDUCE: &[Entry] = &[
         restriction: COMMUTATIVE,
         ordered: false,
         near: false,
-        build: |shape| Box::new(Then(Reversed(Torus::new(shape.place)), Torus::new(shape.place))),
+        build: |shape| Box::new(Then::new(Reversed(Torus::new(shape.place)), Torus::new(shape.place))),
         ..PLAIN
     },
 ];
@@ -382,7 +382,7 @@ const REDUCE_SCATTER: &[Entry] = &[
         source: CHAN_TREE,
         build: |shape| {
             let scatter = Tree::new(shape.place, 0, Load::Parts);
-            Box::new(Then(Reversed(tree(shape, shape.place.size)), scatter))
+            Box::new(Then::new(Reversed(tree(shape, shape.place.size)), scatter))
         },
         ..PLAIN
     },

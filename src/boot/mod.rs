@@ -9,22 +9,31 @@
 //! | `detect` | reads the environment and decides, without touching a socket |
 //! | `single` | one process alone |
 //! | `pmi1` | the launchers' protocol PMI-1: line, client, server |
+//! | `graph` | an allgather among neighbours on the circle |
+//! | `frame`, `fault`, `link`, `socket` | what goes over their connections, and how nobody waits for ever |
 //! | `rendezvous` | TCP to an agreed address, where there is no launcher |
 //! | `callback` | an allgather that the caller has |
+//! | `unique_id` | TCP to the process that made an id, which the caller passes on |
 //! | `launcher` | starts ranks on this machine and serves PMI-1 to them |
 
 pub mod callback;
 mod detect;
+mod fault;
+mod frame;
+mod graph;
 pub mod launcher;
+mod link;
 pub mod pmi1;
 pub mod rendezvous;
 mod single;
 mod socket;
+mod unique_id;
 
 use crate::error::{Error, Result};
 use crate::rank::Place;
 
 pub use detect::{Choice, Variables};
+pub use unique_id::UniqueId;
 
 /// The most bytes that a card may have.
 pub const CARD_BYTES: usize = 4096;

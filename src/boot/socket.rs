@@ -5,12 +5,19 @@
 #![forbid(unsafe_code)]
 
 use std::io::{Error, ErrorKind, Result};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect, getsockname, recv, send,
+    shutdown, socket_with,
+};
+
+use crate::addresses::Scope;
 
 /// A moment after which one waits no more.
 #[derive(Clone, Copy)]
@@ -19,6 +26,11 @@ pub(super) struct Deadline(Instant);
 impl Deadline {
     pub(super) fn after(limit: Duration) -> Self {
         Deadline(Instant::now() + limit)
+    }
+
+    /// This one, or the moment after so long if that is sooner.
+    pub(super) fn or_after(self, pause: Duration) -> Self {
+        Deadline(self.0.min(Instant::now() + pause))
     }
 
     /// What is left, or nothing once it has passed.
@@ -56,17 +68,40 @@ impl Socket {
         Socket { fd: fd.into(), received: Vec::new() }
     }
 
+    /// A TCP connection that has been begun. Until it stands nothing is sent or received; if it cannot, the
+    /// next [`receive`](Self::receive) says so.
+    pub(super) fn begin(to: SocketAddr) -> Result<Self> {
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+        // Frames are small and awaited. If the option cannot be set they are only later.
+        let _ = set_tcp_nodelay(&fd, true);
+        match connect(&fd, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Socket::new(fd)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Sends all of `bytes`, in one write where the kernel has room for them.
     pub(super) fn send(&self, mut bytes: &[u8], deadline: Deadline) -> Result<()> {
-        while !bytes.is_empty() {
-            match send(&self.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(sent) => bytes = &bytes[sent..],
-                Err(Errno::AGAIN) => wait(&mut [PollFd::new(&self.fd, PollFlags::OUT)], deadline)?,
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+        loop {
+            bytes = &bytes[self.send_some(bytes)?..];
+            if bytes.is_empty() {
+                return Ok(());
             }
+            wait(&mut [PollFd::new(&self.fd, PollFlags::OUT)], deadline)?;
         }
-        Ok(())
+    }
+
+    /// Sends as many of `bytes` as the kernel takes at once, and gives their number.
+    pub(super) fn send_some(&self, bytes: &[u8]) -> Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        match send(&self.fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Err(Errno::AGAIN | Errno::INTR) => Ok(0),
+            sent => Ok(sent?),
+        }
     }
 
     /// The next line without its newline; a longer one than `most` bytes is [`ErrorKind::InvalidData`].
@@ -84,14 +119,6 @@ impl Socket {
         }
     }
 
-    /// Exactly the next `count` bytes.
-    pub(super) fn exactly(&mut self, count: usize, deadline: Deadline) -> Result<Vec<u8>> {
-        while self.received.len() < count {
-            self.wait_for_more(deadline)?;
-        }
-        Ok(self.take(count))
-    }
-
     /// Takes in what the kernel holds, without waiting; [`ErrorKind::UnexpectedEof`] when the other side
     /// has closed.
     pub(super) fn receive(&mut self) -> Result<()> {
@@ -107,6 +134,15 @@ impl Socket {
         }
     }
 
+    /// Where the ranks are that meet on such connections: both ends of this one may be on one machine.
+    pub(super) fn scope(&self) -> Scope {
+        let local = getsockname(&self.fd).ok().and_then(|end| SocketAddr::try_from(end).ok());
+        match local.is_some_and(|end| end.ip().to_canonical().is_loopback()) {
+            true => Scope::Loopback,
+            false => Scope::Network,
+        }
+    }
+
     /// What has arrived and was not taken.
     pub(super) fn received(&self) -> &[u8] {
         &self.received
@@ -117,14 +153,14 @@ impl Socket {
         self.received.drain(..count).collect()
     }
 
-    /// Says that nothing more is sent, and waits until the other side has read everything and closed:
-    /// closed over unread bytes, a TCP connection is reset and loses what is under way.
-    pub(super) fn close_gently(&mut self, deadline: Deadline) {
-        let mut open = shutdown(&self.fd, Shutdown::Write).is_ok();
-        while open {
-            self.received.clear();
-            open = self.wait_for_more(deadline).is_ok();
-        }
+    /// Says that nothing more is sent. If it cannot be said, the connection has ended anyway.
+    pub(super) fn send_no_more(&self) {
+        let _ = shutdown(&self.fd, Shutdown::Write);
+    }
+
+    /// Drops what has arrived and was not taken.
+    pub(super) fn forget(&mut self) {
+        self.received.clear();
     }
 
     fn wait_for_more(&mut self, deadline: Deadline) -> Result<()> {

@@ -16,11 +16,12 @@ use super::settings::Settings;
 use super::window::Window;
 use super::world::{Farewell, World};
 use super::{Communicator, WORLD, barrier_task};
+use crate::addresses::Scope;
 use crate::collective::Collective;
 use crate::engine::Engine;
 use crate::engine::vigil::{Limits, Vigil};
 use crate::error::Result;
-use crate::lifeline::listening::{Listening, Scope};
+use crate::lifeline::listening::Listening;
 use crate::lifeline::status::Status;
 use crate::locality::layout::Layout;
 use crate::rank::{Place, Rank};
@@ -72,7 +73,7 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
 fn alone(limits: Limits) -> Result<Engine> {
     let mut transport = Loopback::world(1, 0)?.remove(0);
     let slots = Banks::new(&mut transport)?.connect(&transport, &[])?;
-    Ok(Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0))
+    Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0)
 }
 
 /// The engine, and why it does without shared memory, if so.
@@ -95,7 +96,8 @@ fn among_others(
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
     let without_shm = carrier.without_shm().map(str::to_owned);
-    Ok((Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core()), without_shm))
+    let engine = Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core())?;
+    Ok((engine, without_shm))
 }
 
 /// The ranks at a skip's distance after this one.

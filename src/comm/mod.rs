@@ -107,7 +107,8 @@ impl Communicator {
     }
 
     /// [`world`](Self::world) by an exchange of the caller's: an allgather that it has
-    /// ([`Callback`](crate::boot::callback::Callback)), say.
+    /// ([`Callback`](crate::boot::callback::Callback)), an id that
+    /// it has passed on ([`UniqueId`](crate::boot::UniqueId)).
     /// No variable of a launcher is read.
     ///
     /// # Errors
@@ -151,7 +152,7 @@ impl Communicator {
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
-        let engines = transports.into_iter().zip(slots).map(engine);
+        let engines = transports.into_iter().zip(slots).map(engine).collect::<Result<Vec<_>>>()?;
         let communicator =
             |(rank, engine)| Communicator::new(World::new(engine, None, None), Place { rank, size: p });
         Ok((0..p).zip(engines).map(communicator).collect())
@@ -238,9 +239,11 @@ impl Communicator {
         let mut engine = self.world.engine();
         if let Some(operation) = engine.recall(&ask) {
             let from = Source::Unregistered(Memory::nothing());
-            return engine.repeat(ask, operation, Again { from, to: None, fold: None });
+            let handle = engine.begin_again(ask, operation, Again { from, to: None, fold: None })?;
+            return self.world.carry_out(engine, handle);
         }
-        engine.run(self.barrier_task(), Some(ask))
+        let handle = engine.begin(self.barrier_task(), Some(ask))?;
+        self.world.carry_out(engine, handle)
     }
 
     fn barrier_task(&self) -> Task {
@@ -361,7 +364,8 @@ impl Communicator {
             if let Some(operation) = engine.recall(&ask) {
                 self.copy_own(call, elements, &ends);
                 let again = Again { from: ends.from, to: ends.to, fold: call.fold.clone() };
-                return engine.repeat(ask, operation, again);
+                let handle = engine.begin_again(ask, operation, again)?;
+                return self.world.carry_out(engine, handle);
             }
         }
         let decision = self.decide(call, elements)?;
@@ -373,7 +377,7 @@ impl Communicator {
         self.copy_own(call, elements, &ends);
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
-        self.world.engine().run(task, ask)
+        self.world.run(task, ask)
     }
 
     /// What the making of a call depends on, where it is worth being remembered.
@@ -432,7 +436,7 @@ impl Communicator {
         }
         let ends = Ends::one(Source::Registered(workspace.region.clone()));
         let task = self.task(call, decision, elements, 0, ends, false);
-        self.world.engine().run(task, None)?;
+        self.world.run(task, None)?;
         for rank in 0..self.size() {
             to.0.copy(to.1 + rank as usize * bytes, room, relay.end(rank).start as usize, bytes);
         }
@@ -457,7 +461,7 @@ impl Communicator {
             from: Source::Registered(region),
             to: None,
         };
-        self.world.engine().run(task, None)
+        self.world.run(task, None)
     }
 }
 

@@ -68,7 +68,7 @@ impl Held {
     }
 
     pub(super) fn wait(&self) -> Result<()> {
-        self.world.engine().wait(self.handle)?;
+        self.world.wait(self.handle)?;
         self.land();
         Ok(())
     }

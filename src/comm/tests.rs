@@ -317,3 +317,48 @@ fn ranks_that_disagree_after_calls_that_were_made_again_are_told_both() {
     });
     assert!(said.iter().any(|said| said.contains("8 bytes") && said.contains("16 bytes")), "{said:?}");
 }
+
+/// A rank's threads, each on a communicator of its own, while the other rank makes the same calls one after the
+/// other in some order.
+#[test]
+fn threads_of_a_rank_wait_on_their_communicators_at_once() {
+    for (size, rounds) in [(1, 40), (9000, 10)] {
+        on_threads(Communicator::loopback(2, 3).unwrap(), |comm| {
+            let comms: Vec<_> = (0..4).map(|_| comm.duplicate().unwrap()).collect();
+            let sum = |comm: &Communicator| {
+                let mut data = vec![comm.rank() + 1; size];
+                comm.run(&mut data, Call::allreduce(crate::fold::Sum)).unwrap();
+                assert_eq!(data, vec![3; size]);
+            };
+            if comm.rank() == 0 {
+                std::thread::scope(|threads| {
+                    for comm in &comms {
+                        threads.spawn(|| (0..rounds).for_each(|_| sum(comm)));
+                    }
+                });
+            } else {
+                // All of the last one's calls, then all of the one before.
+                comms.iter().rev().for_each(|comm| (0..rounds).for_each(|_| sum(comm)));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_is_lost_ends_the_waits_of_all_threads() {
+    let mut comms = Communicator::loopback(2, 3).unwrap();
+    let (other, comm) = (comms.pop().unwrap(), comms.pop().unwrap());
+    let pairs = std::thread::scope(|threads| {
+        let theirs = threads.spawn(|| [other.duplicate().unwrap(), other.duplicate().unwrap()]);
+        let ours = [comm.duplicate().unwrap(), comm.duplicate().unwrap()];
+        (ours, theirs.join().unwrap())
+    });
+    std::thread::scope(|threads| {
+        let waits: Vec<_> = pairs.0.iter().map(|comm| threads.spawn(|| comm.barrier())).collect();
+        let error = crate::error::Error::transport("test", "an end", "none");
+        comm.world.engine().shut_down(error);
+        for wait in waits {
+            assert!(wait.join().unwrap().unwrap_err().to_string().contains("an end"));
+        }
+    });
+}

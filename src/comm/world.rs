@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
-use crate::engine::{Engine, Task};
+use crate::engine::crowd::Crowd;
+use crate::engine::rest::Ask;
+use crate::engine::{Engine, Handle, Task, Waited};
 use crate::error::{self, Error, Result};
 use crate::locality::layout::Layout;
 use crate::rank::Rank;
@@ -15,6 +18,10 @@ use crate::transport::Region;
 /// The engine of this process, for one thread at a time.
 pub struct World {
     engine: Mutex<Engine>,
+    /// Who wants it.
+    crowd: Arc<Crowd>,
+    /// Something is done, or nobody carries the engine on any more.
+    changed: Condvar,
     /// How many numbers for new communicators this rank has reserved.
     next: AtomicU32,
     /// Windows that are known by the address of their first byte.
@@ -38,7 +45,9 @@ pub(super) struct Farewell {
 impl World {
     pub(super) fn new(engine: Engine, layout: Option<Layout>, farewell: Option<Farewell>) -> Arc<Self> {
         Arc::new(World {
+            crowd: engine.crowd(),
             engine: Mutex::new(engine),
+            changed: Condvar::new(),
             next: AtomicU32::new(0),
             raw_windows: Mutex::default(),
             spare: Mutex::default(),
@@ -113,15 +122,90 @@ impl World {
         Ok(Workspace { region, world: Arc::clone(self) })
     }
 
-    /// The engine. After a panic inside it nothing can be said about its state, so its traffic ends.
+    /// The engine, which whoever waits in it leaves for a moment.
     pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(|poisoned| {
-            let mut engine = poisoned.into_inner();
-            engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
-            engine
-        })
+        match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => after_a_panic(poisoned),
+            Err(TryLockError::WouldBlock) => {
+                self.crowd.come(|| self.engine.lock().unwrap_or_else(after_a_panic))
+            }
+        }
+    }
+
+    /// Waits until an operation is done. Others are let in meanwhile, and one of them waits for all.
+    pub(super) fn wait(&self, handle: Handle) -> Result<()> {
+        self.wait_in(self.engine(), handle).1
+    }
+
+    /// Carries a task out, from beginning to end. See [`Engine::begin`].
+    pub(super) fn run(&self, task: Task, ask: Option<Ask>) -> Result<()> {
+        let mut engine = self.engine();
+        let handle = engine.begin(task, ask)?;
+        self.carry_out(engine, handle)
+    }
+
+    /// Waits until an operation is done, and lets go of it.
+    pub(super) fn carry_out(&self, engine: MutexGuard<'_, Engine>, handle: Handle) -> Result<()> {
+        let (mut engine, done) = self.wait_in(engine, handle);
+        engine.forget(handle);
+        done
+    }
+
+    fn wait_in<'w>(
+        &'w self,
+        mut engine: MutexGuard<'w, Engine>,
+        handle: Handle,
+    ) -> (MutexGuard<'w, Engine>, Result<()>) {
+        let mut waited = engine.wait(handle);
+        loop {
+            if engine.is_awaited_by_others() {
+                self.changed.notify_all();
+            }
+            match waited {
+                Ok(Waited::Done) => return (engine, Ok(())),
+                Err(error) => return (engine, Err(error)),
+                Ok(Waited::LetIn) => {
+                    drop(engine);
+                    self.crowd.let_in();
+                    std::thread::yield_now();
+                    engine = self.engine();
+                    waited = engine.wait_on(handle);
+                }
+                Ok(Waited::ForAnother) => {
+                    engine = self.hear(engine);
+                    waited = engine.wait(handle);
+                }
+            }
+        }
+    }
+
+    /// Sleeps until the one that waits for all has news. Not for ever, as it may panic.
+    fn hear<'w>(&self, engine: MutexGuard<'w, Engine>) -> MutexGuard<'w, Engine> {
+        match self.changed.wait_timeout(engine, NAP) {
+            Ok((engine, _)) => engine,
+            Err(poisoned) => {
+                let (mut engine, _) = poisoned.into_inner();
+                shut_down_after_a_panic(&mut engine);
+                engine
+            }
+        }
     }
 }
+
+/// After a panic inside it nothing can be said about the engine's state, so its traffic ends.
+fn after_a_panic<'w>(poisoned: PoisonError<MutexGuard<'w, Engine>>) -> MutexGuard<'w, Engine> {
+    let mut engine = poisoned.into_inner();
+    shut_down_after_a_panic(&mut engine);
+    engine
+}
+
+fn shut_down_after_a_panic(engine: &mut Engine) {
+    engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
+}
+
+/// The longest time in which nobody looks whether the one that waits for all is still there.
+const NAP: Duration = Duration::from_millis(100);
 
 /// Bytes of a workspace, at least.
 const LEAST: usize = 16 << 10;
@@ -152,11 +236,8 @@ impl Drop for World {
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
         // What broke the engine before, a call has returned; it is not told twice.
-        let last = if engine.check().is_ok() {
-            task(&engine).and_then(|task| engine.run(task, None))
-        } else {
-            Ok(())
-        };
+        let last =
+            if engine.check().is_ok() { task(&engine).and_then(|task| engine.run(task)) } else { Ok(()) };
         engine.leave();
         // A drop returns nothing; what goes wrong last is told where a user looks.
         if let Err(error) = last.and_then(|()| exchange.finish()) {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod crowd;
 pub mod intake;
 pub mod leg;
 pub mod notice;
@@ -34,6 +35,7 @@ use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
 use crate::transport::{Event, Limits, Region, Transport};
 use call::{Call, Header, Kind, Signature};
+use crowd::Crowd;
 use leg::Rule;
 use notice::Notice;
 use operation::{Io, Kept, Operation, Pace, Parts, Path, Payload, Pumped, Unequal};
@@ -127,6 +129,17 @@ impl Source {
 /// An operation's name, for the one who started it.
 pub type Handle = usize;
 
+/// How a wait in the engine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// What was waited for is done.
+    Done,
+    /// Others want in, or what they wait for is done: to be let in, before one [waits on](Engine::wait_on).
+    LetIn,
+    /// Another thread carries the engine on already, and this one will be told.
+    ForAnother,
+}
+
 /// Carries out the operations of one rank.
 pub struct Engine {
     io: Io,
@@ -140,6 +153,11 @@ pub struct Engine {
     patience: Patience,
     vigil: Vigil,
     held_up: bool,
+    crowd: Arc<Crowd>,
+    /// A thread carries it on, though it may have let others in for a moment.
+    carried: bool,
+    /// How many others wait for an operation.
+    awaiting: u32,
     /// How many starts there have been: the next one's turn.
     turns: u64,
     /// The turn of the oldest operation at the last pump.
@@ -153,6 +171,8 @@ struct Entry {
     ask: Option<Ask>,
     /// Nobody asks for it any more: it goes when it is done.
     forgotten: bool,
+    /// Another thread than the one that carries the engine on waits for it.
+    awaited: bool,
     /// Something has happened that may let it put.
     stirred: bool,
 }
@@ -181,10 +201,15 @@ struct Waiting {
 impl Engine {
     /// An engine over a transport whose peers are connected, with slots that are connected too.
     /// `ranks_per_core`: of this machine.
-    pub fn new(transport: Box<dyn Transport>, slots: Slots, vigil: Vigil, ranks_per_core: f64) -> Self {
+    pub fn new(
+        transport: Box<dyn Transport>,
+        slots: Slots,
+        vigil: Vigil,
+        ranks_per_core: f64,
+    ) -> Result<Self> {
         let tokens = Tokens::new(transport.limits().in_flight);
         let patience = Patience::new(ranks_per_core, transport.polls_memory());
-        Engine {
+        Ok(Engine {
             io: Io { transport, slots, tokens, pool: Pool::default() },
             operations: Vec::new(),
             rest: Rest::default(),
@@ -195,10 +220,13 @@ impl Engine {
             patience,
             vigil,
             held_up: false,
+            crowd: Arc::new(Crowd::new()?),
+            carried: false,
+            awaiting: 0,
             turns: 0,
             eldest: None,
             broken: None,
-        }
+        })
     }
 
     /// Who and how many we are.
@@ -254,7 +282,8 @@ impl Engine {
         // The others have begun the call, or will: they must hear that it comes to nothing.
         let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
         let operation = Box::new(operation);
-        self.operations[handle] = Some(Entry { operation, ask: None, forgotten: false, stirred: false });
+        self.operations[handle] =
+            Some(Entry { operation, ask: None, forgotten: false, awaited: false, stirred: false });
         Ok(handle)
     }
 
@@ -331,22 +360,72 @@ impl Engine {
         Ok(self.is_done(handle))
     }
 
-    /// Waits until an operation is done.
-    pub fn wait(&mut self, handle: Handle) -> Result<()> {
+    /// Who wants in while a thread [waits](Self::wait) in here.
+    pub fn crowd(&self) -> Arc<Crowd> {
+        Arc::clone(&self.crowd)
+    }
+
+    /// Waits until an operation is done, or there is reason to leave for a moment.
+    pub fn wait(&mut self, handle: Handle) -> Result<Waited> {
         self.check()?;
+        if self.is_done(handle) {
+            self.is_awaited(handle, false);
+            return Ok(Waited::Done);
+        }
+        if self.carried {
+            self.is_awaited(handle, true);
+            return Ok(Waited::ForAnother);
+        }
+        self.is_awaited(handle, false);
+        self.carried = true;
         let waited = self.wait_or_err(handle);
+        self.carried = matches!(waited, Ok(Waited::LetIn));
         waited.map_err(|error| self.fail(error))
     }
 
-    /// Carries a task out, from beginning to end. A small one is kept by what was asked for, to be
-    /// [repeated](Self::repeat).
-    pub fn run(&mut self, task: Task, ask: Option<Ask>) -> Result<()> {
+    /// Goes on as the one that waits, after having let others in.
+    pub fn wait_on(&mut self, handle: Handle) -> Result<Waited> {
+        self.carried = false;
+        self.wait(handle)
+    }
+
+    /// Whether others than the one that carries it on wait for an operation: they must be told of changes.
+    pub fn is_awaited_by_others(&self) -> bool {
+        self.awaiting > 0
+    }
+
+    fn is_awaited(&mut self, handle: Handle, is: bool) {
+        let Some(Some(entry)) = self.operations.get_mut(handle) else { return };
+        match (std::mem::replace(&mut entry.awaited, is), is) {
+            (false, true) => self.awaiting += 1,
+            (true, false) => self.awaiting -= 1,
+            _ => {}
+        }
+    }
+
+    /// Carries a task out, from beginning to end, where nobody else has the engine. See [`begin`](Self::begin).
+    pub fn run(&mut self, task: Task) -> Result<()> {
+        let handle = self.begin(task, None)?;
+        let done = loop {
+            match self.wait_on(handle) {
+                Ok(Waited::Done) => break Ok(()),
+                Ok(Waited::LetIn | Waited::ForAnother) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.forget(handle);
+        done
+    }
+
+    /// Begins to carry out a task. A small one is kept, when it is over, by what was asked for, to be
+    /// [begun again](Self::begin_again).
+    pub fn begin(&mut self, task: Task, ask: Option<Ask>) -> Result<Handle> {
         let ask = ask.filter(|_| task.small);
         let handle = self.prepare(task)?;
         if let Some(Some(entry)) = self.operations.get_mut(handle) {
             entry.ask = ask;
         }
-        self.carry_out(handle)
+        self.start_or_forget(handle)
     }
 
     /// Takes up what was asked for lately.
@@ -354,21 +433,24 @@ impl Engine {
         self.rest.take(ask)
     }
 
-    /// Carries out again what was [recalled](Self::recall), as the next call on its communicator.
-    pub fn repeat(&mut self, ask: Ask, mut operation: Box<Operation>, again: Again) -> Result<()> {
+    /// Begins again what was [recalled](Self::recall), as the next call on its communicator.
+    pub fn begin_again(&mut self, ask: Ask, mut operation: Box<Operation>, again: Again) -> Result<Handle> {
         self.check()?;
         let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = operation.call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
         operation.renew(call, handle as u16, in_slots(again.from, again.to), again.fold);
-        self.operations[handle] = Some(Entry { operation, ask: Some(ask), forgotten: false, stirred: false });
-        self.carry_out(handle)
+        let (ask, forgotten, awaited, stirred) = (Some(ask), false, false, false);
+        self.operations[handle] = Some(Entry { operation, ask, forgotten, awaited, stirred });
+        self.start_or_forget(handle)
     }
 
-    fn carry_out(&mut self, handle: Handle) -> Result<()> {
-        let done = self.start(handle).and_then(|()| self.wait(handle));
-        self.forget(handle);
-        done
+    fn start_or_forget(&mut self, handle: Handle) -> Result<Handle> {
+        let started = self.start(handle);
+        if started.is_err() {
+            self.forget(handle);
+        }
+        started.map(|()| handle)
     }
 
     /// The operation is of no interest to its caller any more. Where it is under way it goes on, and
@@ -415,7 +497,7 @@ impl Engine {
         {
             self.events.clear();
             let polled = self.io.transport.poll(&mut self.events);
-            if polled.and_then(|()| self.io.transport.sleep(None, SHORT_NAP)).is_err() {
+            if polled.and_then(|()| self.io.transport.sleep(&[], SHORT_NAP)).is_err() {
                 break;
             }
         }
@@ -439,12 +521,15 @@ impl Engine {
         !matches!(self.operations.get(handle), Some(Some(entry)) if !entry.operation.is_done())
     }
 
-    fn wait_or_err(&mut self, handle: Handle) -> Result<()> {
+    fn wait_or_err(&mut self, handle: Handle) -> Result<Waited> {
         while !self.is_done(handle) {
             let happened = self.progress()?;
             if happened {
                 self.patience.rewarded();
                 self.vigil.rest();
+            }
+            if self.crowd.is_outside() || self.is_another_done() {
+                return Ok(Waited::LetIn);
             }
             let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll());
             if may_sleep && self.patience.is_over() {
@@ -452,7 +537,13 @@ impl Engine {
             }
         }
         self.vigil.rest();
-        Ok(())
+        Ok(Waited::Done)
+    }
+
+    /// Whether another thread's wait is over.
+    fn is_another_done(&self) -> bool {
+        self.awaiting > 0
+            && self.operations.iter().flatten().any(|entry| entry.awaited && entry.operation.is_done())
     }
 
     fn sleep(&mut self, handle: Handle) -> Result<()> {
@@ -460,7 +551,13 @@ impl Engine {
             self.vigil.watch(|| operation.waiting())?;
         }
         let nap = if self.held_up { SHORT_NAP } else { NAP };
-        self.io.transport.sleep(self.vigil.wake(), nap)
+        let bell = self.crowd.wake();
+        let slept = match self.vigil.wake() {
+            Some(news) => self.io.transport.sleep(&[bell, news], nap),
+            None => self.io.transport.sleep(&[bell], nap),
+        };
+        self.crowd.hush();
+        slept
     }
 
     /// Takes the transport's events and pumps what they stir; whether anything happened.

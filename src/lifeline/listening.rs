@@ -1,7 +1,6 @@
 //! A lifeline before it stands: bind, exchange cards, connect.
 #![forbid(unsafe_code)]
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use super::gate::Gate;
 use super::hub::FAREWELL;
 use super::news::News;
 use super::status::Status;
-use crate::addresses::{self, Address};
+use crate::addresses::{Listener, Scope};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -19,39 +18,18 @@ use crate::rank::{Place, Rank};
 /// badly overloaded machine needs more than a moment.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where the ranks of a job are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
-    /// All on one machine and in one network namespace: nobody else can connect.
-    Loopback,
-    /// On any hosts that reach each other.
-    Network,
-}
-
-/// A socket that peers can connect to, and the addresses to tell them.
-pub struct Listening {
-    listener: TcpListener,
-    port: u16,
-    addresses: Vec<Address>,
-}
+/// A socket that neighbours can connect to.
+pub struct Listening(Listener);
 
 impl Listening {
     /// Listens at a port that the system chooses. Fails where no interface is up.
     pub fn bind(scope: Scope) -> Result<Listening> {
-        let addresses = match scope {
-            Scope::Loopback => vec![Address { ip: Ipv4Addr::LOCALHOST.into(), prefix: 8 }],
-            Scope::Network => addresses::own_addresses()?,
-        };
-        let listener = listen(scope, &addresses)
-            .map_err(|e| Error::boot(format!("listen: {e}"), "raise `ulimit -n`, or free TCP ports"))?;
-        let port =
-            listener.local_addr().map_err(|e| Error::boot(format!("getsockname: {e}"), "try again"))?.port();
-        Ok(Listening { listener, port, addresses })
+        Listener::bind(scope).map(Listening)
     }
 
     /// What every other rank must get, in at most 512 bytes.
     pub fn card(&self) -> Vec<u8> {
-        addresses::encode(self.port, self.addresses.iter().map(|address| address.ip))
+        self.0.card()
     }
 
     /// Connects to `neighbours` and lets their mirror images on the circle connect to this rank.
@@ -68,9 +46,9 @@ impl Listening {
         job: u64,
         status: Arc<Status>,
     ) -> Result<Lifeline> {
-        let Listening { listener, addresses, .. } = self;
+        let Listener { socket, addresses, .. } = self.0;
         let expected = neighbours.iter().map(|to| mirror(place, *to)).collect();
-        let gate = Gate::new(listener, place.rank, job, expected);
+        let gate = Gate::new(socket, place.rank, job, expected);
         let lifeline = Lifeline::start(place, status, gate)?;
         let deadline = Instant::now() + PATIENCE;
         let dialer = Dialer { me: place.rank, job, ours: &addresses, board: &lifeline.board, deadline };
@@ -78,20 +56,6 @@ impl Listening {
         await_guests(&lifeline, deadline).map_err(|news| give_up(&lifeline, news))?;
         Ok(lifeline)
     }
-}
-
-fn listen(scope: Scope, addresses: &[Address]) -> std::io::Result<TcpListener> {
-    let ip: IpAddr = match scope {
-        Scope::Loopback => Ipv4Addr::LOCALHOST.into(),
-        // An IPv6 socket takes IPv4 connections too, but a kernel without IPv6 has none.
-        Scope::Network if addresses.iter().any(|address| address.ip.is_ipv6()) => {
-            Ipv6Addr::UNSPECIFIED.into()
-        }
-        Scope::Network => Ipv4Addr::UNSPECIFIED.into(),
-    };
-    let listener = TcpListener::bind((ip, 0))?;
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 /// The rank that stands as far before this one as `to` stands after it.

@@ -10,7 +10,7 @@
 //! for a dead one, and silence costs no CPU.
 #![forbid(unsafe_code)]
 
-mod bell;
+pub mod bell;
 mod dial;
 mod gate;
 mod hub;

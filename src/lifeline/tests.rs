@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::Lifeline;
-use super::listening::{Listening, Scope};
+use super::listening::Listening;
 use super::news::{Answer, News};
 use super::status::{Awaited, Awaiting, Status};
 use super::watch::timespec;
 use super::wire::{Hello, VERSION};
+use crate::addresses::Scope;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 

@@ -169,28 +169,42 @@ impl<P: Plan> Plan for Landed<P> {
 }
 
 /// One plan, and then another on the same blocks.
-pub struct Then<A, B>(pub A, pub B);
+pub struct Then<A, B> {
+    first: A,
+    second: B,
+    /// Whether anything comes to this rank in the first plan.
+    brings: bool,
+}
+
+impl<A: Plan, B: Plan> Then<A, B> {
+    /// One after the other. O(rounds) where the first brings this rank nothing.
+    pub fn new(first: A, second: B) -> Self {
+        let brings = (0..first.rounds()).any(|i| first.round(i).arrival.is_some());
+        Then { first, second, brings }
+    }
+}
 
 impl<A: Plan, B: Plan> Plan for Then<A, B> {
     fn place(&self) -> Place {
-        self.0.place()
+        self.first.place()
     }
 
     fn rounds(&self) -> u32 {
-        self.0.rounds() + self.1.rounds()
+        self.first.rounds() + self.second.rounds()
     }
 
     fn blocks(&self) -> u32 {
-        self.0.blocks()
+        self.first.blocks()
     }
 
-    /// What the second plan has from the start it has from the whole of the first.
+    /// What the second plan has from the start it has from the whole of the first, if that brings anything.
     fn round(&self, i: u32) -> Round {
-        let first = self.0.rounds();
-        let Some(later) = i.checked_sub(first) else { return self.0.round(i) };
-        let round = self.1.round(later);
+        let first = self.first.rounds();
+        let Some(later) = i.checked_sub(first) else { return self.first.round(i) };
+        let round = self.second.round(later);
         let needs = match round.needs {
-            Needs::Nothing => Needs::AllBefore(first),
+            Needs::Nothing if self.brings => Needs::AllBefore(first),
+            Needs::Nothing => Needs::Nothing,
             Needs::Arrival(j) => Needs::Arrival(first + j),
             Needs::AllBefore(j) => Needs::AllBefore(first + j),
         };
@@ -198,18 +212,18 @@ impl<A: Plan, B: Plan> Plan for Then<A, B> {
     }
 
     fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
-        match i.checked_sub(self.0.rounds()) {
-            None => self.0.many(i, side, each),
-            Some(later) => self.1.many(later, side, each),
+        match i.checked_sub(self.first.rounds()) {
+            None => self.first.many(i, side, each),
+            Some(later) => self.second.many(later, side, each),
         }
     }
 
     fn sources(&self) -> Vec<Rank> {
-        both(self.0.sources(), self.1.sources())
+        both(self.first.sources(), self.second.sources())
     }
 
     fn targets(&self) -> Vec<Rank> {
-        both(self.0.targets(), self.1.targets())
+        both(self.first.targets(), self.second.targets())
     }
 }
 

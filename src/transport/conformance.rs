@@ -163,7 +163,7 @@ impl Seat<'_> {
             assert!(start.elapsed() < HANG, "{}: rank {rank} of {size} waits for ever for {what}", self.law);
             if !self.poll() {
                 self.transport
-                    .sleep(None, Duration::from_millis(20))
+                    .sleep(&[], Duration::from_millis(20))
                     .unwrap_or_else(|e| panic!("{}: {e}", self.law));
             }
         }
@@ -477,9 +477,9 @@ fn a_region_goes_while_another_stays(seat: &mut Seat<'_>) {
 
 fn sleep_ends_by_a_wake(seat: &mut Seat<'_>) {
     let (reader, writer) = rustix::pipe::pipe().expect("there are descriptors");
-    seat.transport.sleep(Some(reader.as_fd()), Duration::from_millis(1)).expect("a timeout is no error");
+    seat.transport.sleep(&[reader.as_fd()], Duration::from_millis(1)).expect("a timeout is no error");
     rustix::io::write(&writer, b"x").expect("the pipe has room");
-    seat.transport.sleep(Some(reader.as_fd()), FOR_EVER).expect("a wake is no error");
+    seat.transport.sleep(&[reader.as_fd()], FOR_EVER).expect("a wake is no error");
 }
 
 fn sleep_ends_by_an_arrival(seat: &mut Seat<'_>) {
@@ -490,7 +490,7 @@ fn sleep_ends_by_an_arrival(seat: &mut Seat<'_>) {
         seat.poll();
         match seat.notices.pop_front() {
             Some(notice) => return notice,
-            None => seat.transport.sleep(None, FOR_EVER).expect("to sleep is no error"),
+            None => seat.transport.sleep(&[], FOR_EVER).expect("to sleep is no error"),
         }
     };
     let say = |seat: &mut Seat<'_>, notice| {
@@ -523,7 +523,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
     };
     assert!(seat.transport.put(&put).is_err());
     assert!(seat.transport.poll(&mut Vec::new()).is_err());
-    assert!(seat.transport.sleep(None, Duration::ZERO).is_err());
+    assert!(seat.transport.sleep(&[], Duration::ZERO).is_err());
     assert!(seat.transport.register(memory.clone()).is_err());
     drop(region);
     assert_eq!(memory.holders(), 1, "a region outlives the shutdown, but not its drop");

@@ -85,8 +85,8 @@ impl<T: Transport> Transport for Faulty<T> {
         Ok(())
     }
 
-    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-        if self.held.is_empty() { self.inner.sleep(wake, timeout) } else { Ok(()) }
+    fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
+        if self.held.is_empty() { self.inner.sleep(wakes, timeout) } else { Ok(()) }
     }
 
     fn shut_down(&mut self) {

@@ -183,12 +183,12 @@ impl Transport for Loopback {
         Ok(())
     }
 
-    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
+    fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
         self.check_open()?;
         if !self.sent.is_empty() || !lock(&self.mailbox().parcels).is_empty() {
             return Ok(());
         }
-        let descriptors = std::iter::once(self.mailbox().bell.as_fd()).chain(wake);
+        let descriptors = std::iter::once(self.mailbox().bell.as_fd()).chain(wakes.iter().copied());
         wait::doze(&mut descriptors.map(wait::readable).collect::<Vec<_>>(), timeout)?;
         // Whatever rang is seen by the next poll; an unread bell would end the next sleep at once.
         let _ = rustix::io::read(&self.mailbox().bell, &mut [0u8; 8]);

@@ -122,9 +122,9 @@ impl Transport for Mixed {
         self.far.poll(events)
     }
 
-    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
+    fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
         // The fabric first: it may take a moment to lie down, in which the other would not hear its bell.
-        wait::sleep([&mut self.far, &mut self.near], wake, timeout)
+        wait::sleep([&mut self.far, &mut self.near], wakes, timeout)
     }
 
     fn shut_down(&mut self) {

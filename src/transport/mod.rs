@@ -206,8 +206,8 @@ pub trait Transport: Send {
         false
     }
 
-    /// Sleeps until there may be something to poll, `wake` becomes readable, or `timeout` is over.
-    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()>;
+    /// Sleeps until there may be something to poll, one of `wakes` becomes readable, or `timeout` is over.
+    fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()>;
 
     /// Ends all traffic: after this no registered memory is read or written by the transport, and
     /// every other call fails.

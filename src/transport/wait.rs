@@ -29,14 +29,14 @@ pub(super) trait Sleeper {
     fn rise(&mut self, rung: bool);
 }
 
-/// Sleeps on all of these at once, until there may be something to poll for one, `wake` becomes readable, or
+/// Sleeps on all of these at once, until there may be something to poll for one, one of `wakes` becomes readable, or
 /// `timeout` is over. They lie down in their order.
 pub(super) fn sleep<const N: usize>(
     mut sleepers: [&mut dyn Sleeper; N],
-    wake: Option<BorrowedFd<'_>>,
+    wakes: &[BorrowedFd<'_>],
     timeout: Duration,
 ) -> Result<()> {
-    let slept = sleep_on(&mut sleepers, wake, timeout);
+    let slept = sleep_on(&mut sleepers, wakes, timeout);
     let rung = slept.as_ref().map_or([false; N], |&rung| rung);
     sleepers.into_iter().zip(rung).for_each(|(sleeper, rung)| sleeper.rise(rung));
     slept.map(drop)
@@ -45,7 +45,7 @@ pub(super) fn sleep<const N: usize>(
 /// Whose descriptor was readable.
 fn sleep_on<const N: usize>(
     sleepers: &mut [&mut dyn Sleeper; N],
-    wake: Option<BorrowedFd<'_>>,
+    wakes: &[BorrowedFd<'_>],
     timeout: Duration,
 ) -> Result<[bool; N]> {
     let alone = N == 1;
@@ -58,7 +58,7 @@ fn sleep_on<const N: usize>(
             Bed::Nap(nap) => longest = longest.min(nap),
         }
     }
-    let descriptors = bells.into_iter().flatten().chain(wake);
+    let descriptors = bells.into_iter().flatten().chain(wakes.iter().copied());
     let mut descriptors: Vec<_> = descriptors.map(readable).collect();
     doze(&mut descriptors, longest)?;
     let mut rung = descriptors.iter().map(|descriptor| !descriptor.revents().is_empty());
@@ -127,7 +127,7 @@ mod tests {
         for first in [true, false] {
             let ((one, _one), (two, _two)) = if first { (rung(), silent()) } else { (silent(), rung()) };
             let (mut one, mut two) = (Dozer::on(Some(one)), Dozer::on(Some(two)));
-            sleep([&mut one, &mut two], None, FOR_EVER).unwrap();
+            sleep([&mut one, &mut two], &[], FOR_EVER).unwrap();
             assert_eq!((one.rung, two.rung), (Some(first), Some(!first)));
         }
     }
@@ -136,7 +136,7 @@ mod tests {
     fn what_wakes_both_rings_for_none() {
         let ((one, _one), (two, _two), (wake, _wake)) = (silent(), silent(), rung());
         let (mut one, mut two) = (Dozer::on(Some(one)), Dozer::on(Some(two)));
-        sleep([&mut one, &mut two], Some(wake.as_fd()), FOR_EVER).unwrap();
+        sleep([&mut one, &mut two], &[wake.as_fd()], FOR_EVER).unwrap();
         assert_eq!((one.rung, two.rung), (Some(false), Some(false)));
     }
 
@@ -144,7 +144,7 @@ mod tests {
     fn where_one_may_not_sleep_nobody_does_and_all_rise() {
         let (bell, _writer) = silent();
         let (mut one, mut two) = (Dozer::on(None), Dozer::on(Some(bell)));
-        sleep([&mut one, &mut two], None, FOR_EVER).unwrap();
+        sleep([&mut one, &mut two], &[], FOR_EVER).unwrap();
         assert_eq!((one.rung, two.rung, two.lain), (Some(false), Some(false), false));
     }
 }

@@ -80,7 +80,7 @@ fn parts_of_groups(shape: &Shape, outer: fn(Place) -> Outer) -> Led<Outer> {
 }
 
 fn allreduce(shape: &Shape, outer: fn(Place) -> Outer) -> Box<dyn Plan> {
-    Box::new(Then(Reversed(parts_of_groups(shape, outer)), parts_of_groups(shape, outer)))
+    Box::new(Then::new(Reversed(parts_of_groups(shape, outer)), parts_of_groups(shape, outer)))
 }
 
 /// Every rank's part to all of its group, of these or of other groups, so many blocks at once.
@@ -115,11 +115,11 @@ fn all_broadcast_within(
 
 /// Every rank's part to all of its lane, and what it has then to all of its group.
 fn by_lanes(shape: &Shape) -> Then<Among<AllBroadcast>, Among<AllBroadcast>> {
-    Then(parts_within(shape, shape.groups.lanes(), 1), lanes_within(shape))
+    Then::new(parts_within(shape, shape.groups.lanes(), 1), lanes_within(shape))
 }
 
 fn by_lanes_backwards(shape: &Shape) -> Then<Reversed<Among<AllBroadcast>>, Reversed<Among<AllBroadcast>>> {
-    Then(Reversed(lanes_within(shape)), Reversed(parts_within(shape, shape.groups.lanes(), 1)))
+    Then::new(Reversed(lanes_within(shape)), Reversed(parts_within(shape, shape.groups.lanes(), 1)))
 }
 
 /// Every group's parts to all others: to leaders, and on to their groups.
@@ -133,12 +133,12 @@ fn parts_among(shape: &Shape, outer: OfParts) -> Led<Outer> {
 }
 
 fn allgather(shape: &Shape, outer: OfParts) -> Box<dyn Plan> {
-    Box::new(Then(parts_within(shape, &shape.groups, shape.chunk), parts_among(shape, outer)))
+    Box::new(Then::new(parts_within(shape, &shape.groups, shape.chunk), parts_among(shape, outer)))
 }
 
 fn reduce_scatter(shape: &Shape, outer: OfParts) -> Box<dyn Plan> {
     let within = parts_within(shape, &shape.groups, shape.chunk);
-    Box::new(Then(Reversed(parts_among(shape, outer)), Reversed(within)))
+    Box::new(Then::new(Reversed(parts_among(shape, outer)), Reversed(within)))
 }
 
 fn parts(shape: &Shape, parcel: u32) -> Scope {
@@ -172,7 +172,7 @@ fn barrier(shape: &Shape) -> Box<dyn Plan> {
     let down = || within(shape, Signals(one_block_within(shape)));
     let leaders = Leaders::new(&shape.groups, None);
     let among = Among::leaders(shape.place, &leaders, Dissemination::new);
-    Box::new(Then(Then(Landed::stored(Reversed(down())), among), down()))
+    Box::new(Then::new(Then::new(Landed::stored(Reversed(down())), among), down()))
 }
 
 pub(super) const BROADCAST: &[Entry] = &[Entry {
@@ -215,7 +215,7 @@ pub(super) const ALLREDUCE: &[Entry] = &[
             let down = || within(shape, one_block_within(shape));
             let leaders = Leaders::new(&shape.groups, None);
             let among = Among::leaders(shape.place, &leaders, RecursiveDoubling::new);
-            Box::new(Then(Then(Reversed(down()), among), down()))
+            Box::new(Then::new(Then::new(Reversed(down()), among), down()))
         },
         ..FOLDED
     },
@@ -224,7 +224,7 @@ pub(super) const ALLREDUCE: &[Entry] = &[
         volume: "2 m (g - 1) / p, and 2 m (k - 1) / k within the group",
         restriction: EQUAL_COMMUTATIVE,
         ordered: false,
-        build: |shape| Box::new(Then(by_lanes_backwards(shape), by_lanes(shape))),
+        build: |shape| Box::new(Then::new(by_lanes_backwards(shape), by_lanes(shape))),
         ..LANES
     },
 ];

@@ -4,16 +4,18 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::io::ErrorKind;
-use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::boot::socket::{Deadline, Socket};
+use crate::boot::graph::{Call, Failure, NO_RANK, Words};
+use crate::boot::link::Link;
+use crate::boot::socket::{Deadline, wait};
 use crate::error::{Error, Result};
+use crate::rank::Rank;
 
 /// The pauses between two attempts to reach rank 0, which may start later: doubled up to the second.
-pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 /// A host and a port, as the user wrote them; the name is looked up when it is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +24,13 @@ pub struct Address {
     pub host: String,
     /// The TCP port, not 0.
     pub port: u16,
+}
+
+impl Address {
+    /// The addresses that the name has now.
+    fn find(&self) -> std::io::Result<Vec<SocketAddr>> {
+        Ok((self.host.as_str(), self.port).to_socket_addrs()?.collect())
+    }
 }
 
 impl FromStr for Address {
@@ -55,43 +64,37 @@ pub(super) fn listen(address: &Address) -> Result<TcpListener> {
     })
 }
 
-/// A connection to rank 0, which may start later than this rank.
-pub(super) fn reach(address: &Address, limit: Duration) -> Result<Socket> {
+/// A connection to the place where all meet, which may be opened later than a rank comes to it.
+pub(super) fn reach(address: &Address, rank: Rank, at: &str, limit: Duration) -> Result<Link> {
     let deadline = Deadline::after(limit);
     let mut pause = PAUSES.0;
     let mut last = String::from("no attempt was made");
     while let Some(left) = deadline.remaining() {
-        match connect(address, left) {
-            Ok(stream) => {
-                prepare(&stream);
-                return Ok(Socket::new(stream));
-            }
+        let call = address.find().map(|found| Call::new(rank, NO_RANK, Words::default(), found));
+        match call.map(|call| through(call, deadline)) {
+            Ok(Ok(link)) => return Ok(link),
+            Ok(Err(Failure::Told(error))) => return Err(error),
+            Ok(Err(Failure::Unreachable(why))) => last = why,
             Err(error) => last = error.to_string(),
         }
         std::thread::sleep(pause.min(left));
         pause = (pause * 2).min(PAUSES.1);
     }
-    Err(Error::boot(
-        format!(
-            "rank 0 could not be reached at the rendezvous {address} within {} s ({last})",
-            limit.as_secs()
-        ),
-        "start rank 0 on that host; CIRCULANT_BOOT_TIMEOUT gives it more seconds",
-    ))
+    let what = format!("rank {rank} could not reach {at} within {} s ({last})", limit.as_secs());
+    Err(Error::boot(what, "start rank 0 on that host; CIRCULANT_BOOT_TIMEOUT gives it more seconds"))
 }
 
-pub(super) fn connect(address: &Address, limit: Duration) -> std::io::Result<TcpStream> {
-    let mut last = ErrorKind::NotFound.into();
-    for address in (address.host.as_str(), address.port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, limit) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
+/// Goes through with a call.
+pub(super) fn through(mut call: Call, deadline: Deadline) -> std::result::Result<Link, Failure> {
+    loop {
+        call.tend()?;
+        if let Some(link) = call.made {
+            return Ok(link);
+        }
+        let mut polls: Vec<_> = call.links().filter_map(Link::poll).collect();
+        let until = call.pause().map_or(deadline, |pause| deadline.or_after(pause));
+        if wait(&mut polls, until).is_err() && deadline.remaining().is_none() {
+            return Err(Failure::Unreachable("nobody answers".into()));
         }
     }
-    Err(last)
-}
-
-/// Frames are small and awaited. If the option cannot be set they are only later.
-pub(super) fn prepare(stream: &TcpStream) {
-    let _ = stream.set_nodelay(true);
 }

@@ -282,8 +282,8 @@ impl Transport for Fabric {
         }
     }
 
-    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-        sleep([self], wake, timeout)
+    fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
+        sleep([self], wakes, timeout)
     }
 
     fn shut_down(&mut self) {

@@ -479,8 +479,8 @@ impl Transport for Shm {
         true
     }
 
-    fn sleep(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> Result<()> {
-        wait::sleep([self], wake, timeout)
+    fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
+        wait::sleep([self], wakes, timeout)
     }
 
     fn shut_down(&mut self) {

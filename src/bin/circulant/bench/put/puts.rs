@@ -142,7 +142,7 @@ impl Puts {
                 return Ok(notice);
             }
             if !self.poll()? {
-                self.transport.sleep(None, NAP)?;
+                self.transport.sleep(&[], NAP)?;
             }
         }
     }

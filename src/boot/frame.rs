@@ -1,35 +1,25 @@
-//! The bytes of a rendezvous: greeting, frames, and lists within frames.
+//! What travels between ranks that meet: frames, and lists within frames.
 //!
-//! It never waits and never trusts a length. Little-endian: a greeting is magic (8), version (2), rank (4),
-//! size (4). Everything after it is kind (1), length (4), payload; a payload of several parts is each
-//! part's length (4) and bytes.
+//! It never waits and never trusts a length. Little-endian: a frame is kind (1), length (4), payload; a payload of
+//! several parts is each part's length (4) and bytes.
 #![forbid(unsafe_code)]
 
-use crate::boot::pmi1::line::quoted;
-use crate::boot::socket::Socket;
-use crate::rank::Place;
+use super::pmi1::line::quoted;
+use super::socket::Socket;
 
-pub(super) const MAGIC: &[u8; 8] = b"circboot";
-pub(super) const VERSION: u16 = 1;
-pub(super) const GREETING_BYTES: usize = 18;
 pub(super) const HEAD_BYTES: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Welcome = 1,
-    Card = 2,
-    AllCards = 3,
-    Error = 4,
+    Cards = 2,
+    Error = 3,
 }
 
 impl Kind {
     fn of(byte: u8) -> Option<Kind> {
-        [Kind::Welcome, Kind::Card, Kind::AllCards, Kind::Error].into_iter().find(|&kind| kind as u8 == byte)
+        [Kind::Welcome, Kind::Cards, Kind::Error].into_iter().find(|&kind| kind as u8 == byte)
     }
-}
-
-pub(super) fn greeting(place: Place) -> Vec<u8> {
-    [&MAGIC[..], &VERSION.to_le_bytes(), &place.rank.to_le_bytes(), &place.size.to_le_bytes()].concat()
 }
 
 pub(super) fn frame(kind: Kind, payload: &[u8]) -> Vec<u8> {
@@ -82,4 +72,18 @@ pub(super) fn length(part: &[u8]) -> [u8; 4] {
 /// The number that the first four bytes are.
 pub(super) fn number(bytes: &[u8]) -> u32 {
     bytes.iter().take(4).rev().fold(0, |value, &byte| value << 8 | u32::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_do_not_add_up_are_refused() {
+        let parts = [b"a".to_vec(), vec![], b"bc".to_vec()];
+        let bytes = join(&parts);
+        assert_eq!(split(&bytes).unwrap(), parts);
+        assert_eq!(split(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(split(&[1, 0]), None);
+    }
 }

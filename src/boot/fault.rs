@@ -1,40 +1,35 @@
-//! What goes wrong at a rendezvous, in words, and how everyone hears of it.
+//! What goes wrong between ranks that meet, in words, and how everyone hears of it.
 //!
-//! It never decides that something is wrong, and telling never fails: the error is on its way already.
+//! It never decides that something is wrong.
 #![forbid(unsafe_code)]
 
 use std::io::ErrorKind;
-use std::time::Duration;
 
-use super::frame::{Kind, frame, join, split};
-use crate::boot::socket::{Deadline, Socket};
+use super::frame::{join, split};
+use super::graph::VERSION;
 use crate::error::Error;
 use crate::rank::Rank;
 
 /// The longest error that is sent to the others.
 pub(super) const ERROR_BYTES: usize = 4096;
 
-/// How long rank 0 sees to it that its error reaches the others, before it returns it.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
-
 pub(super) const SEE_OTHERS: &str =
     "see what that rank says; CIRCULANT_BOOT_TIMEOUT gives slow ones more seconds";
 
-/// Sends an error to everyone, as far as they can still be reached: it is about to be returned anyway.
-pub(super) fn tell<'s>(sockets: impl IntoIterator<Item = &'s mut Socket>, error: &Error) {
-    let parts = match error {
-        Error::Boot { what, cure } => [what.clone(), cure.clone()],
-        other => [other.to_string(), SEE_OTHERS.into()],
-    };
-    let bytes = frame(Kind::Error, &join(&parts));
-    let deadline = Deadline::after(FAREWELL);
-    let told: Vec<_> = sockets.into_iter().filter(|socket| socket.send(&bytes, deadline).is_ok()).collect();
-    for socket in told {
-        socket.close_gently(deadline);
+/// An error as it travels.
+pub(super) fn words(error: &Error) -> Vec<u8> {
+    match error {
+        Error::Boot { what, cure } => join(&[cut(what), cut(cure)]),
+        other => join(&[cut(&other.to_string()), SEE_OTHERS.as_bytes()]),
     }
 }
 
-/// The error that rank 0 found.
+/// As much of a text as leaves room for another.
+fn cut(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(ERROR_BYTES / 2 - 4)]
+}
+
+/// The error that has travelled.
 pub(super) fn told(payload: &[u8]) -> Error {
     let parts = split(payload).unwrap_or_default();
     let text = |index: usize| {
@@ -52,6 +47,11 @@ pub(super) fn gone(rank: Rank, error: &std::io::Error, call: &str) -> Error {
         _ => format!("cannot be reached ({error})"),
     };
     Error::boot(format!("rank {rank} {what} {call}"), SEE_OTHERS)
+}
+
+pub(super) fn other_version(theirs: u16) -> Error {
+    let what = format!("a rank speaks version {theirs} of the rendezvous, this one speaks version {VERSION}");
+    Error::boot(what, "start all ranks from the same build")
 }
 
 pub(super) fn nonsense(rank: Rank, what: &str, call: &str) -> Error {
