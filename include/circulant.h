@@ -166,6 +166,9 @@
 // While the major number is 0, these must be the same; after, the library's must not be less.
 #define CIRCULANT_VERSION_MINOR 1
 
+// Bytes of a circulant_id.
+#define CIRCULANT_ID_BYTES 128
+
 // The colour of a rank that gets no new communicator.
 #define CIRCULANT_NO_COLOUR -1
 
@@ -218,6 +221,12 @@ typedef struct circulant_comm_object *circulant_comm;
 // All ranks call it equally often with equal `bytes`, up to ten times, on the thread that is in
 // circulant_init_allgather. Returns 0, or another number for an error.
 typedef int (*circulant_allgather_function)(const void *own, void *all, size_t bytes, void *context);
+
+// What a process makes, and all others are given, so that they find each other.
+typedef struct circulant_id {
+  // Not for you to look into; may be copied and sent as it is.
+  unsigned char bytes[CIRCULANT_ID_BYTES];
+} circulant_id;
 
 // A type of elements: one of those below, or `CIRCULANT_STRUCT(sizeof(struct s))`.
 typedef uint64_t circulant_type;
@@ -363,6 +372,23 @@ int circulant_init_allgather_version(int major,
 // Collective. Errors: CIRCULANT_ERR_ARGUMENT for a communicator that is no world; CIRCULANT_ERR_HANDLE,
 // CIRCULANT_ERR_NULL; and those of a collective, where the world is given up all the same.
 int circulant_finalize(circulant_comm *world);
+
+// Makes an id by which processes find each other: one process makes it, the program carries it to the others as it
+// likes, and each gives it to circulant_init_id with a rank of its own. It is used once.
+//
+// The process that made it listens until all ranks have joined, so it is to live until then. It may be a rank of any
+// number, or none.
+//
+// Errors: CIRCULANT_ERR_BOOT where there is no port to listen at; CIRCULANT_ERR_NULL.
+int circulant_id_create(struct circulant_id *id);
+
+// What circulant_init_id calls.
+int circulant_init_id_version(int major,
+                              int minor,
+                              int rank,
+                              int size,
+                              const struct circulant_id *id,
+                              circulant_comm *world);
 
 // This process's rank in a communicator, from 0 on.
 //

@@ -23,6 +23,8 @@ mod status;
 
 mod world;
 
+mod id;
+
 mod communicator;
 
 mod element;

@@ -1,4 +1,5 @@
-/* Ranks that no launcher started: by an allgather of the caller's, here over memory that forked processes share. */
+/* Ranks that no launcher started: by an allgather of the caller's, and by an id; here over memory that forked processes
+ * share. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 
@@ -13,6 +14,7 @@ enum { SIZE = 3, MOST = 1 << 16 };
 struct shared {
     int arrived[256];
     char blocks[SIZE][MOST];
+    circulant_id id;
 };
 
 struct place {
@@ -41,20 +43,34 @@ static int gather(const void *own, void *all, size_t bytes, void *context)
     return 0;
 }
 
-static void be_a_rank(struct shared *shared, int rank)
+static void work(circulant_comm world, int rank)
 {
-    struct place here = {shared, rank, 0, 0};
-    circulant_comm world;
     char how[100];
     int found, size, sum;
-    OK(circulant_init_allgather(rank, SIZE, gather, &here, &world));
     OK(circulant_comm_rank(world, &found));
     OK(circulant_comm_size(world, &size));
     CHECK(found == rank && size == SIZE);
     OK(circulant_comm_boot(world, how, sizeof how));
     OK(circulant_allreduce(&rank, &sum, 1, CIRCULANT_INT, CIRCULANT_SUM, world));
     CHECK(sum == SIZE * (SIZE - 1) / 2);
-    OK(circulant_finalize(&world));
+}
+
+/* One world after the other, and both at one time. */
+static void be_a_rank(struct shared *shared, int rank)
+{
+    struct place here = {shared, rank, 0, 0};
+    circulant_comm by_allgather, by_id;
+    OK(circulant_init_allgather(rank, SIZE, gather, &here, &by_allgather));
+    work(by_allgather, rank);
+    if (rank == 0)
+        OK(circulant_id_create(&shared->id));
+    meet(&here);
+    OK(circulant_init_id(rank, SIZE, &shared->id, &by_id));
+    work(by_id, rank);
+    work(by_allgather, rank);
+    OK(circulant_finalize(&by_allgather));
+    work(by_id, rank);
+    OK(circulant_finalize(&by_id));
 }
 
 static void refusals(struct shared *shared)
@@ -66,6 +82,9 @@ static void refusals(struct shared *shared)
     FAILS(CIRCULANT_ERR_ARGUMENT, "rank -1 of 2 ranks", circulant_init_allgather(-1, 2, gather, &here, &world));
     FAILS(CIRCULANT_ERR_ARGUMENT, "rank 0 of 0 ranks", circulant_init_allgather(0, 0, gather, &here, &world));
     FAILS(CIRCULANT_ERR_NULL, "`allgather` is null", circulant_init_allgather(0, 1, NULL, &here, &world));
+    FAILS(CIRCULANT_ERR_NULL, "`id` is null", circulant_id_create(NULL));
+    FAILS(CIRCULANT_ERR_NULL, "`id` is null", circulant_init_id(0, 1, NULL, &world));
+    FAILS(CIRCULANT_ERR_ARGUMENT, "unique id", circulant_init_id(0, 1, &shared->id, &world));
     CHECK(!world);
 }
 

@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::pmix;
 use super::rendezvous::Address;
 use crate::error::{Error, Result};
 use crate::rank::Place;
@@ -37,6 +38,11 @@ pub enum Choice {
         address: Address,
         /// What it calls this process.
         id: u32,
+    },
+    /// A launcher that speaks PMIx, and gives the place there.
+    Pmix {
+        /// The library's file, where the user names it.
+        library: Option<String>,
     },
     /// The user's own: all ranks meet at rank 0's address.
     Rendezvous {
@@ -76,13 +82,16 @@ impl<'a> Variables<'a> {
     }
 
     /// Which way of boot the variables ask for. The first of these that is there: `CIRCULANT_BOOT`,
-    /// `CIRCULANT_RENDEZVOUS`, PMI-1; else a launcher not spoken (an error); else a single process.
+    /// `CIRCULANT_RENDEZVOUS`, PMI-1, PMIx; else a launcher not spoken (an error); else a single process.
     pub fn choose(&self) -> Result<Choice> {
         match self.text("CIRCULANT_BOOT").as_deref() {
             Some("single") => Ok(Choice::Single),
             Some("pmi1") => self.pmi1()?.ok_or_else(|| self.no_pmi()),
+            Some("pmix") => self.pmix()?.ok_or_else(|| self.no_pmix()),
             Some("rendezvous") => self.rendezvous_as_asked(),
-            Some(other) => Err(refused("CIRCULANT_BOOT", other, "it is one of single, pmi1, rendezvous")),
+            Some(other) => {
+                Err(refused("CIRCULANT_BOOT", other, "it is one of single, pmi1, pmix, rendezvous"))
+            }
             None => self.found(),
         }
     }
@@ -95,7 +104,9 @@ impl<'a> Variables<'a> {
             return Ok(choice);
         }
         self.refuse_pmi_without_socket()?;
-        self.refuse_pmix()?;
+        if let Some(choice) = self.pmix()? {
+            return Ok(choice);
+        }
         self.refuse_slurm()?;
         Ok(Choice::Single)
     }
@@ -144,30 +155,35 @@ impl<'a> Variables<'a> {
         )
     }
 
-    fn refuse_pmix(&self) -> Result<()> {
-        let rank = self.text("PMIX_RANK");
-        let size = self.number::<u32>("OMPI_COMM_WORLD_SIZE")?;
-        if size == Some(1) || (rank.is_none() && size.is_none()) {
-            return Ok(());
+    /// A launcher's only rank needs no word of the launcher's.
+    fn pmix(&self) -> Result<Option<Choice>> {
+        let is_there = self.text("PMIX_RANK").is_some() && self.text("PMIX_NAMESPACE").is_some();
+        match (is_there, self.number::<u32>("OMPI_COMM_WORLD_SIZE")?) {
+            (true, Some(1)) => Ok(Some(Choice::Single)),
+            (true, _) => Ok(Some(Choice::Pmix { library: self.text(pmix::VARIABLE) })),
+            (false, Some(2..)) => Err(self.no_pmix()),
+            (false, _) => Ok(None),
         }
-        let seen = match size {
-            Some(size) => format!("OMPI_COMM_WORLD_SIZE={size}"),
-            None => format!("PMIX_RANK={}", rank.unwrap_or_default()),
-        };
-        Err(Error::boot(
-            format!("the launcher speaks PMIx ({seen}), which is not spoken here"),
-            format!("use `circulant run`, MPICH's mpiexec or `srun --mpi=pmi2`; {ALONE}"),
-        ))
     }
 
+    fn no_pmix(&self) -> Error {
+        let size =
+            self.text("OMPI_COMM_WORLD_SIZE").map_or_else(|| "not set".into(), |size| format!("'{size}'"));
+        Error::boot(
+            format!("PMIX_RANK and PMIX_NAMESPACE are not both set (OMPI_COMM_WORLD_SIZE is {size})"),
+            format!("start with Open MPI's mpirun, prterun or `srun --mpi=pmix`; {ALONE}"),
+        )
+    }
+
+    /// In a batch script itself, where no step has been started, a process is alone.
     fn refuse_slurm(&self) -> Result<()> {
-        let name =
-            ["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"].into_iter().find(|name| self.text(name).is_some());
-        let (Some(name), Some(task)) = (name, self.text("SLURM_PROCID")) else { return Ok(()) };
-        match self.number::<u32>(name)? {
+        let (Some(task), Some(_)) = (self.text("SLURM_PROCID"), self.text("SLURM_STEP_ID")) else {
+            return Ok(());
+        };
+        match self.number::<u32>("SLURM_STEP_NUM_TASKS")? {
             Some(tasks) if tasks > 1 => Err(Error::boot(
-                format!("started by srun without PMI (SLURM_PROCID={task}, {name}={tasks})"),
-                format!("use `srun --mpi=pmi2`; {ALONE}"),
+                format!("started by srun without PMI (SLURM_PROCID={task}, SLURM_STEP_NUM_TASKS={tasks})"),
+                format!("use `srun --mpi=pmi2` or `srun --mpi=pmix`; {ALONE}"),
             )),
             _ => Ok(()),
         }
@@ -241,12 +257,12 @@ mod tests {
 
     #[test]
     fn a_launcher_of_one_process_that_is_not_spoken_leaves_it_alone() {
-        assert_eq!(choose(&[("PMIX_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")]).unwrap(), Choice::Single);
-        assert_eq!(choose(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")]).unwrap(), Choice::Single);
-        assert_eq!(
-            choose(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "1")]).unwrap(),
-            Choice::Single
-        );
+        let of_one = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x"), ("OMPI_COMM_WORLD_SIZE", "1")];
+        assert_eq!(choose(&of_one).unwrap(), Choice::Single);
+        let slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "1")];
+        assert_eq!(choose(&[&slurm[..], &[("SLURM_STEP_ID", "3")]].concat()).unwrap(), Choice::Single);
+        let batch = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "9")];
+        assert_eq!(choose(&batch).unwrap(), Choice::Single);
         assert_eq!(choose(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]).unwrap(), Choice::Single);
     }
 
@@ -261,6 +277,21 @@ mod tests {
         let choice = choose(&[("PMI_PORT", "here:99"), ("PMI_ID", "4")]);
         assert_eq!(choice.unwrap(), Choice::Pmi1Port { address: here(99), id: 4 });
         assert!(refusal(&[("PMI_PORT", "here:99")]).contains("PMI_ID is not set"));
+    }
+
+    #[test]
+    fn pmix_comes_after_pmi() {
+        let pmix = [("PMIX_RANK", "2"), ("PMIX_NAMESPACE", "prterun-1@1")];
+        assert_eq!(choose(&pmix).unwrap(), Choice::Pmix { library: None });
+        let named = [&pmix[..], &[(pmix::VARIABLE, "/x/libpmix.so")]].concat();
+        assert_eq!(choose(&named).unwrap(), Choice::Pmix { library: Some("/x/libpmix.so".into()) });
+        let both = [&pmix[..], &[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "3")]].concat();
+        assert!(matches!(choose(&both).unwrap(), Choice::Pmi1Socket { .. }));
+        let asked = [&both[..], &[("CIRCULANT_BOOT", "pmix")]].concat();
+        assert_eq!(choose(&asked).unwrap(), Choice::Pmix { library: None });
+        assert!(
+            refusal(&[("CIRCULANT_BOOT", "pmix")]).contains("PMIX_RANK and PMIX_NAMESPACE are not both set")
+        );
     }
 
     #[test]
@@ -280,7 +311,7 @@ mod tests {
         assert_eq!(choose(&single).unwrap(), Choice::Single);
         assert!(refusal(&[("CIRCULANT_BOOT", "pmi1")]).contains("neither PMI_FD nor PMI_PORT"));
         assert!(
-            refusal(&[("CIRCULANT_BOOT", "pmix")]).contains("CIRCULANT_BOOT is 'pmix'; it is one of single")
+            refusal(&[("CIRCULANT_BOOT", "pmi9")]).contains("CIRCULANT_BOOT is 'pmi9'; it is one of single")
         );
         assert!(refusal(&[("CIRCULANT_BOOT", "")]).contains("CIRCULANT_BOOT is ''"));
     }
@@ -296,9 +327,9 @@ mod tests {
 
     #[test]
     fn a_launcher_that_is_not_spoken_is_an_error_with_the_cure() {
-        assert!(refusal(&[("PMIX_RANK", "0")]).contains("PMIx (PMIX_RANK=0)"));
-        assert!(refusal(&[("OMPI_COMM_WORLD_SIZE", "4")]).contains("`circulant run`"));
-        assert!(refusal(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "4")]).contains("use `srun --mpi=pmi2`"));
+        let slurm = [("SLURM_PROCID", "1"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4")];
+        assert!(refusal(&[("OMPI_COMM_WORLD_SIZE", "4")]).contains("(OMPI_COMM_WORLD_SIZE is '4')"));
+        assert!(refusal(&slurm).contains("use `srun --mpi=pmi2` or `srun --mpi=pmix`"));
         assert!(refusal(&[("PMI_RANK", "1"), ("PMI_SIZE", "4")]).contains("(PMI_SIZE is '4')"));
     }
 

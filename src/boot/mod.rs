@@ -9,6 +9,8 @@
 //! | `detect` | reads the environment and decides, without touching a socket |
 //! | `single` | one process alone |
 //! | `pmi1` | the launchers' protocol PMI-1: line, client, server |
+//! | `pmix` | PMIx, by a library that is opened at run time |
+//! | `board` | an allgather by what a launcher lets ranks leave and read, without reads of all by all |
 //! | `graph` | an allgather among neighbours on the circle |
 //! | `frame`, `fault`, `link`, `socket` | what goes over their connections, and how nobody waits for ever |
 //! | `rendezvous` | TCP to an agreed address, where there is no launcher |
@@ -16,6 +18,7 @@
 //! | `unique_id` | TCP to the process that made an id, which the caller passes on |
 //! | `launcher` | starts ranks on this machine and serves PMI-1 to them |
 
+mod board;
 pub mod callback;
 mod detect;
 mod fault;
@@ -24,6 +27,7 @@ mod graph;
 pub mod launcher;
 mod link;
 pub mod pmi1;
+mod pmix;
 pub mod rendezvous;
 mod single;
 mod socket;
@@ -32,7 +36,10 @@ mod unique_id;
 use crate::error::{Error, Result};
 use crate::rank::Place;
 
+use board::Posted;
 pub use detect::{Choice, Variables};
+use pmi1::client::Pmi1;
+use pmix::Pmix;
 pub use unique_id::UniqueId;
 
 /// The most bytes that a card may have.
@@ -65,8 +72,13 @@ pub fn detect() -> Result<Box<dyn Exchange>> {
     let limit = variables.timeout()?;
     Ok(match variables.choose()? {
         Choice::Single => Box::new(single::Single),
-        Choice::Pmi1Socket { fd, place } => Box::new(pmi1::client::Pmi1::from_inherited(fd, place, limit)?),
-        Choice::Pmi1Port { address, id } => Box::new(pmi1::client::Pmi1::from_port(&address, id, limit)?),
+        Choice::Pmi1Socket { fd, place } => {
+            Box::new(Posted::new(Pmi1::from_inherited(fd, place, limit)?, limit))
+        }
+        Choice::Pmi1Port { address, id } => {
+            Box::new(Posted::new(Pmi1::from_port(&address, id, limit)?, limit))
+        }
+        Choice::Pmix { library } => Box::new(Posted::new(Pmix::join(library, limit)?, limit)),
         Choice::Rendezvous { address, place } => {
             Box::new(rendezvous::Rendezvous::meet(&address, place, limit)?)
         }

@@ -66,7 +66,7 @@ fn malformed_variables() {
         ("CIRCULANT_SHM_COPY", "fast", "CIRCULANT_SHM_COPY=fast is no way to copy; take writev or ring"),
         ("CIRCULANT_TIMEOUT", "-1", "CIRCULANT_TIMEOUT=-1 is no number of seconds"),
         ("CIRCULANT_BOOT_TIMEOUT", "0", "CIRCULANT_BOOT_TIMEOUT is '0'; give at least one second"),
-        ("CIRCULANT_BOOT", "mpi", "CIRCULANT_BOOT is 'mpi'; it is one of single, pmi1, rendezvous"),
+        ("CIRCULANT_BOOT", "mpi", "CIRCULANT_BOOT is 'mpi'; it is one of single, pmi1, pmix, rendezvous"),
     ] {
         both_say(&[words], name, value);
     }

@@ -1,8 +1,7 @@
-//! The side of a rank: an allgather of cards over a launcher's PMI-1 socket.
+//! The side of a rank: cards left and read over a launcher's PMI-1 socket.
 //!
 //! It never has two requests under way and never writes one in two pieces or longer than
-//! [`REQUEST_BYTES`]: Slurm reads each request with a single read and hangs on anything else. Each rank
-//! gets every card itself; with thousands of ranks a node, one should get and share.
+//! [`REQUEST_BYTES`]: Slurm reads each request with a single read and hangs on anything else.
 
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,9 +11,9 @@ use std::time::Duration;
 
 use super::cards;
 use super::line::{ANSWER_BYTES, Line, REQUEST_BYTES, quoted};
+use crate::boot::board::Board;
 use crate::boot::rendezvous::Address;
 use crate::boot::socket::{Deadline, Socket};
-use crate::boot::{Exchange, check_card};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -32,8 +31,8 @@ pub struct Pmi1 {
     space: String,
     /// The most characters of a value.
     room: usize,
-    /// How many allgathers were begun: keys may not be used twice.
-    gathers: u32,
+    /// How many times cards were left: keys may not be used twice.
+    posts: u32,
 }
 
 impl Pmi1 {
@@ -61,7 +60,7 @@ impl Pmi1 {
             named.get("kvsname").ok_or_else(|| wire.wrong("no 'kvsname' in 'my_kvsname'"))?.to_owned();
         let room =
             room(&space, value_bytes, key_bytes).ok_or_else(|| wire.wrong("maxima too small for a card"))?;
-        Ok(Pmi1 { wire, place, space, room, gathers: 0 })
+        Ok(Pmi1 { wire, place, space, room, posts: 0 })
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<()> {
@@ -79,16 +78,16 @@ impl Pmi1 {
 
     fn publish(&mut self, card: &[u8]) -> Result<()> {
         for (chunk, value) in cards::write(card, self.room).iter().enumerate() {
-            self.put(&key(self.gathers, self.place.rank, chunk), value)?;
+            self.put(&key(self.posts, self.place.rank, chunk), value)?;
         }
         Ok(())
     }
 
     fn fetch(&mut self, rank: Rank) -> Result<Vec<u8>> {
-        let mut whole = self.get(&key(self.gathers, rank, 0))?;
+        let mut whole = self.get(&key(self.posts, rank, 0))?;
         let count = cards::count(&whole).ok_or_else(|| self.no_card(rank, &whole))?;
         for chunk in 1..count {
-            whole += &self.get(&key(self.gathers, rank, chunk))?;
+            whole += &self.get(&key(self.posts, rank, chunk))?;
         }
         cards::read(&whole).ok_or_else(|| self.no_card(rank, &whole))
     }
@@ -98,7 +97,7 @@ impl Pmi1 {
     }
 }
 
-impl Exchange for Pmi1 {
+impl Board for Pmi1 {
     fn place(&self) -> Place {
         self.place
     }
@@ -107,15 +106,11 @@ impl Exchange for Pmi1 {
         format!("PMI-1 ({})", self.wire.name)
     }
 
-    fn allgather(&mut self, card: &[u8]) -> Result<Vec<Vec<u8>>> {
-        check_card(card)?;
-        self.gathers += 1;
+    fn post(&mut self, card: &[u8], whom: &[Rank]) -> Result<Vec<Vec<u8>>> {
+        self.posts += 1;
         self.publish(card)?;
         self.wire.ask("cmd=barrier_in", BARRIER_OUT)?;
-        let mine = self.place.rank;
-        (0..self.place.size)
-            .map(|rank| if rank == mine { Ok(card.to_vec()) } else { self.fetch(rank) })
-            .collect()
+        whom.iter().map(|&rank| self.fetch(rank)).collect()
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -124,8 +119,8 @@ impl Exchange for Pmi1 {
 }
 
 /// The key of one chunk of a rank's card; at most 32 characters.
-fn key(gather: u32, rank: Rank, chunk: usize) -> String {
-    format!("circ-{gather}-{rank}-{chunk}")
+fn key(post: u32, rank: Rank, chunk: usize) -> String {
+    format!("circ-{post}-{rank}-{chunk}")
 }
 
 /// How long values may be, if the launcher's announced maxima leave enough.
@@ -265,29 +260,36 @@ fn connect(address: &Address, limit: Duration) -> Result<TcpStream> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::boot::Exchange;
+    use crate::boot::board::Posted;
     use crate::boot::pmi1::server::{Answer, Server};
     use proptest::prelude::*;
     use std::io::{Read, Write};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    fn client(stream: UnixStream, place: Place, limit: Duration) -> Result<Pmi1> {
-        Pmi1::join(Wire { socket: Socket::new(stream), name: "PMI_FD=7".into(), limit }, place)
+    fn client(stream: UnixStream, place: Place, limit: Duration) -> Result<Posted<Pmi1>> {
+        let joined = Pmi1::join(Wire { socket: Socket::new(stream), name: "PMI_FD=7".into(), limit }, place);
+        joined.map(|board| Posted::new(board, limit))
     }
 
-    /// Serves real clients until all have closed, as the launcher's loop does.
-    fn serve(size: u32, streams: Vec<UnixStream>) -> Server {
+    /// Serves real clients until all have closed, as the launcher's loop does. Gives the most reads of a rank, too.
+    fn serve(size: u32, streams: Vec<UnixStream>) -> (Server, usize) {
+        let most_reads = AtomicUsize::new(0);
         let server = std::sync::Mutex::new(Server::new(size, None));
         let streams = &streams;
         thread::scope(|scope| {
             for rank in 0..size {
-                let server = &server;
+                let (server, most_reads) = (&server, &most_reads);
                 scope.spawn(move || {
-                    let mut buffer = [0; 4096];
+                    let (mut buffer, mut reads) = ([0; 4096], 0);
                     while let Ok(count @ 1..) = (&streams[rank as usize]).read(&mut buffer) {
+                        // Each request comes by itself.
+                        reads += usize::from(buffer.starts_with(b"cmd=get kvsname="));
                         // Answers are written under the lock, so that one rank's come in order.
                         let mut server = server.lock().unwrap();
                         for answer in server.receive(rank, &buffer[..count]) {
@@ -295,17 +297,19 @@ mod tests {
                             (&streams[rank as usize]).write_all(line.as_bytes()).unwrap();
                         }
                     }
+                    most_reads.fetch_max(reads, Ordering::Relaxed);
                 });
             }
         });
-        server.into_inner().unwrap()
+        (server.into_inner().unwrap(), most_reads.into_inner())
     }
 
     fn card(rank: u32, gather: usize, len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 7 + gather * 31 + rank as usize * 13) as u8).collect()
     }
 
-    fn gathers_everything(size: u32, lengths: &[usize]) {
+    /// Gives the most reads of a rank.
+    fn gathers_everything(size: u32, lengths: &[usize]) -> usize {
         let (ours, theirs): (Vec<_>, Vec<_>) = (0..size).map(|_| UnixStream::pair().unwrap()).unzip();
         thread::scope(|scope| {
             let served = scope.spawn(move || serve(size, ours));
@@ -320,15 +324,23 @@ mod tests {
                     boot.finish().unwrap();
                 });
             }
-            let server = served.join().unwrap();
+            let (server, most_reads) = served.join().unwrap();
             assert!((0..size).all(|rank| server.owes_nothing(rank)));
-        });
+            most_reads
+        })
     }
 
     #[test]
     fn every_rank_gets_every_card_whatever_its_length() {
         for size in [1, 2, 3, 33, 65] {
             gathers_everything(size, &[0, 1, 1000, 4096]);
+        }
+    }
+
+    #[test]
+    fn in_a_large_job_no_rank_reads_more_than_log_p_cards() {
+        for (size, most) in [(64, 6), (100, 7), (200, 8)] {
+            assert_eq!(gathers_everything(size, &[600, 600, 600]), most);
         }
     }
 
@@ -479,7 +491,7 @@ mod tests {
                 }
             }
         });
-        let mut boot = Pmi1::from_port(&address, 5, LIMIT).unwrap();
+        let mut boot = Posted::new(Pmi1::from_port(&address, 5, LIMIT).unwrap(), LIMIT);
         assert_eq!(boot.place(), Place { rank: 0, size: 1 });
         assert_eq!(boot.allgather(b"card").unwrap(), [b"card"]);
         boot.finish().unwrap();

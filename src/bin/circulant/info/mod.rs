@@ -117,6 +117,12 @@ fn launcher() -> String {
             format!("PMI-1 (PMI_FD={fd}), rank {} of {}", place.rank, place.size)
         }
         Ok(boot::Choice::Pmi1Port { address, id }) => format!("PMI-1 (PMI_PORT={address}), process {id}"),
+        Ok(boot::Choice::Pmix { library }) => {
+            format!(
+                "PMIx, by {}",
+                library.as_deref().unwrap_or("the libpmix that the launcher has, or the system")
+            )
+        }
         Ok(boot::Choice::Rendezvous { address, place }) => {
             format!("rendezvous at {address}, rank {} of {}", place.rank, place.size)
         }
