@@ -523,7 +523,7 @@ impl Engine {
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<Waited> {
         while !self.is_done(handle) {
-            let happened = self.progress()?;
+            let happened = !self.is_quiet() && self.progress()?;
             if happened {
                 self.patience.rewarded();
                 self.vigil.rest();
@@ -538,6 +538,11 @@ impl Engine {
         }
         self.vigil.rest();
         Ok(Waited::Done)
+    }
+
+    /// Whether progress would do nothing: most looks, while a rank waits, are no more than this.
+    fn is_quiet(&self) -> bool {
+        !self.held_up && self.io.transport.is_quiet()
     }
 
     /// Whether another thread's wait is over.

@@ -206,6 +206,11 @@ pub trait Transport: Send {
         false
     }
 
+    /// Whether a poll would find nothing, where a look at memory tells; false where only a poll does.
+    fn is_quiet(&self) -> bool {
+        false
+    }
+
     /// Sleeps until there may be something to poll, one of `wakes` becomes readable, or `timeout` is over.
     fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()>;
 

@@ -479,6 +479,10 @@ impl Transport for Shm {
         true
     }
 
+    fn is_quiet(&self) -> bool {
+        self.open && !self.has_arrivals()
+    }
+
     fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
         wait::sleep([self], wakes, timeout)
     }
