@@ -32,8 +32,9 @@
  * but a line about a rank that waits for long (CIRCULANT_STALL), and never ends the process.
  *
  * Memory. Counts, displacements and sizes are size_t; counts and displacements are in elements, sizes in bytes.
- * Memory need not be aligned. Input and output must be apart, or one of them CIRCULANT_IN_PLACE. A buffer of no
- * elements may be null. Long calls are quicker on memory of circulant_window_alloc.
+ * Memory need not be aligned. Input and output must be apart (parts that are placed may lie between one another), or
+ * one of them CIRCULANT_IN_PLACE. A buffer of no elements may be null. Long calls are quicker on memory of
+ * circulant_window_alloc.
  *
  * Tenses. Each collective is there at once, started (..._start) and prepared (..._prepare); circulant_wait ends
  * the latter two. They make progress in calls of this library, not by themselves.
@@ -236,8 +237,9 @@ typedef uint64_t circulant_type;
 // `result` is `left` or `right` or apart from both, so element i may be written once both of its
 // arguments have been read. Pointers are aligned as a type of that size can be, to 64 bytes at most. An
 // operator must be associative, return 0, or another number for an error, which all ranks of the call
-// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and must not call this library. It may be called
-// from any thread that is in a call of this library, at one time from several.
+// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and calls of this library from it are refused
+// (CIRCULANT_ERR_ARGUMENT). It may be called on any thread that is in a call of this library, at one time on
+// several.
 typedef int (*circulant_op_function)(const void *left,
                                      const void *right,
                                      void *result,
