@@ -1,0 +1,286 @@
+!> Worlds and communicators: made, divided, given up.
+module circulant_communicators
+    use, intrinsic :: iso_c_binding
+    use circulant_handles
+    use circulant_outcome
+    implicit none
+    private
+    public :: circulant_init, circulant_finalize
+    public :: circulant_comm_split, circulant_comm_duplicate, circulant_comm_free
+    public :: circulant_comm_node, circulant_comm_nodes, circulant_comm_transport, circulant_comm_boot
+    public :: circulant_comm_set_algorithm
+
+    interface
+        function c_init(major, minor, world) bind(c, name='circulant_init_version') result(code)
+            import
+            integer(c_int), value :: major, minor
+            integer(c_intptr_t), intent(out) :: world
+            integer(c_int) :: code
+        end function
+
+        function c_finalize(world) bind(c, name='circulant_finalize') result(code)
+            import
+            integer(c_intptr_t), intent(inout) :: world
+            integer(c_int) :: code
+        end function
+
+        function c_comm_rank(comm, rank) bind(c, name='circulant_comm_rank') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            integer(c_int), intent(out) :: rank
+            integer(c_int) :: code
+        end function
+
+        function c_comm_size(comm, size) bind(c, name='circulant_comm_size') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            integer(c_int), intent(out) :: size
+            integer(c_int) :: code
+        end function
+
+        function c_comm_split(comm, colour, key, new_comm) bind(c, name='circulant_comm_split') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            integer(c_int), value :: colour, key
+            integer(c_intptr_t), intent(out) :: new_comm
+            integer(c_int) :: code
+        end function
+
+        function c_comm_duplicate(comm, new_comm) bind(c, name='circulant_comm_duplicate') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            integer(c_intptr_t), intent(out) :: new_comm
+            integer(c_int) :: code
+        end function
+
+        function c_comm_free(comm) bind(c, name='circulant_comm_free') result(code)
+            import
+            integer(c_intptr_t), intent(inout) :: comm
+            integer(c_int) :: code
+        end function
+
+        function c_comm_nodes(comm, nodes) bind(c, name='circulant_comm_nodes') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            integer(c_int), intent(out) :: nodes
+            integer(c_int) :: code
+        end function
+
+        function c_comm_node(comm, rank, node) bind(c, name='circulant_comm_node') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            integer(c_int), value :: rank
+            integer(c_int), intent(out) :: node
+            integer(c_int) :: code
+        end function
+
+        function c_comm_transport(comm, text, bytes) bind(c, name='circulant_comm_transport') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            character(kind=c_char), intent(inout) :: text(*)
+            integer(c_size_t), value :: bytes
+            integer(c_int) :: code
+        end function
+
+        function c_comm_boot(comm, text, bytes) bind(c, name='circulant_comm_boot') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            character(kind=c_char), intent(inout) :: text(*)
+            integer(c_size_t), value :: bytes
+            integer(c_int) :: code
+        end function
+
+        function c_comm_set_algorithm(comm, collective, algorithm, blocks) &
+            bind(c, name='circulant_comm_set_algorithm') result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            integer(c_int), value :: collective
+            character(kind=c_char), intent(in), optional :: algorithm(*)
+            integer(c_int), value :: blocks
+            integer(c_int) :: code
+        end function
+    end interface
+
+contains
+
+    !> Makes this process a rank of the job that it was started in, by whatever launcher, or by the MPI that is in the
+    !> process; alone without one. Gives the communicator of all ranks. Collective.
+    subroutine circulant_init(world, stat, errmsg)
+        type(circulant_comm), intent(out) :: world
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        integer(c_intptr_t) :: handle
+        type(outcome) :: result
+
+        handle = 0
+        call result%give(c_init(circulant_version_major, circulant_version_minor, handle))
+        call take_place(result, handle, world)
+        call result%finish('circulant_init', stat, errmsg)
+    end subroutine
+
+    !> Gives up a world with all communicators, windows and requests that came of it. Waits for the requests, and until
+    !> all ranks have called it; a process that ends without it is lost to the others. Collective.
+    subroutine circulant_finalize(world, stat, errmsg)
+        type(circulant_comm), intent(inout) :: world
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        type(outcome) :: result
+
+        call result%give(c_finalize(world%handle))
+        if (world%is_null()) world = circulant_comm()
+        call result%finish('circulant_finalize', stat, errmsg)
+    end subroutine
+
+    !> Divides a communicator: ranks of one colour (0 or more) make a new one, in the order of their keys, and of their
+    !> ranks where keys are equal, or not given. A rank with circulant_no_colour gets null. Collective.
+    subroutine circulant_comm_split(comm, colour, new_comm, key, stat, errmsg)
+        type(circulant_comm), intent(in) :: comm
+        integer, intent(in) :: colour
+        type(circulant_comm), intent(out) :: new_comm
+        integer, intent(in), optional :: key
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        integer(c_intptr_t) :: handle
+        integer(c_int) :: own_key
+        type(outcome) :: result
+
+        handle = 0
+        own_key = 0
+        if (present(key)) own_key = key
+        call result%give(c_comm_split(comm%handle, colour, own_key, handle))
+        call take_place(result, handle, new_comm)
+        call result%finish('circulant_comm_split', stat, errmsg)
+    end subroutine
+
+    !> The same ranks once more: calls on one do not mix with calls on the other. Collective.
+    subroutine circulant_comm_duplicate(comm, new_comm, stat, errmsg)
+        type(circulant_comm), intent(in) :: comm
+        type(circulant_comm), intent(out) :: new_comm
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        integer(c_intptr_t) :: handle
+        type(outcome) :: result
+
+        handle = 0
+        call result%give(c_comm_duplicate(comm%handle, handle))
+        call take_place(result, handle, new_comm)
+        call result%finish('circulant_comm_duplicate', stat, errmsg)
+    end subroutine
+
+    !> The communicator of a handle, or null.
+    subroutine take_place(result, handle, comm)
+        type(outcome), intent(inout) :: result
+        integer(c_intptr_t), intent(in) :: handle
+        type(circulant_comm), intent(out) :: comm
+        integer(c_int) :: rank, size
+
+        if (.not. result%good() .or. handle == 0) return
+        call result%give(c_comm_rank(handle, rank))
+        call result%give(c_comm_size(handle, size))
+        if (result%good()) comm = circulant_comm(handle, rank, size)
+    end subroutine
+
+    !> Gives a communicator up, once all its ranks do. Requests that were started on it go on. Collective.
+    subroutine circulant_comm_free(comm, stat, errmsg)
+        type(circulant_comm), intent(inout) :: comm
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        type(outcome) :: result
+
+        call result%give(c_comm_free(comm%handle))
+        if (comm%is_null()) comm = circulant_comm()
+        call result%finish('circulant_comm_free', stat, errmsg)
+    end subroutine
+
+    !> How many nodes a communicator's ranks are on.
+    subroutine circulant_comm_nodes(comm, nodes, stat, errmsg)
+        type(circulant_comm), intent(in) :: comm
+        integer, intent(out) :: nodes
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        type(outcome) :: result
+
+        nodes = 0
+        call result%give(c_comm_nodes(comm%handle, nodes))
+        call result%finish('circulant_comm_nodes', stat, errmsg)
+    end subroutine
+
+    !> Which node a rank is on, from 0 on. With it as a colour, circulant_comm_split gives each node a communicator.
+    subroutine circulant_comm_node(comm, rank, node, stat, errmsg)
+        type(circulant_comm), intent(in) :: comm
+        integer, intent(in) :: rank
+        integer, intent(out) :: node
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        type(outcome) :: result
+
+        node = -1
+        call result%give(c_comm_node(comm%handle, rank, node))
+        call result%finish('circulant_comm_node', stat, errmsg)
+    end subroutine
+
+    !> What carries puts, such as "shm (writev)"; cut where `text` is shorter.
+    subroutine circulant_comm_transport(comm, text, stat, errmsg)
+        type(circulant_comm), intent(in) :: comm
+        character(*), intent(out) :: text
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        character(kind=c_char) :: letters(len(text) + 1)
+        type(outcome) :: result
+
+        letters = c_null_char
+        call result%give(c_comm_transport(comm%handle, letters, size(letters, kind=c_size_t)))
+        call copy(letters, text)
+        call result%finish('circulant_comm_transport', stat, errmsg)
+    end subroutine
+
+    !> How the ranks found each other, such as "PMI-1 (PMI_FD=7)"; cut where `text` is shorter.
+    subroutine circulant_comm_boot(comm, text, stat, errmsg)
+        type(circulant_comm), intent(in) :: comm
+        character(*), intent(out) :: text
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        character(kind=c_char) :: letters(len(text) + 1)
+        type(outcome) :: result
+
+        letters = c_null_char
+        call result%give(c_comm_boot(comm%handle, letters, size(letters, kind=c_size_t)))
+        call copy(letters, text)
+        call result%finish('circulant_comm_boot', stat, errmsg)
+    end subroutine
+
+    pure subroutine copy(letters, text)
+        character(kind=c_char), intent(in) :: letters(:)
+        character(*), intent(out) :: text
+        integer :: i
+
+        text = ''
+        do i = 1, len(text)
+            if (letters(i) == c_null_char) exit
+            text(i:i) = letters(i)
+        end do
+    end subroutine
+
+    !> Names the algorithm of a collective's calls on a communicator, and the number of blocks. `collective` is
+    !> circulant_call_allreduce or its like; `algorithm` one of `circulant plan --list`. What is not given is the
+    !> library's choice. Local, but all ranks must say the same.
+    subroutine circulant_comm_set_algorithm(comm, collective, algorithm, blocks, stat, errmsg)
+        type(circulant_comm), intent(in) :: comm
+        integer, intent(in) :: collective
+        character(*), intent(in), optional :: algorithm
+        integer, intent(in), optional :: blocks
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        integer :: number
+        type(outcome) :: result
+
+        number = 0
+        if (present(blocks)) number = blocks
+        if (present(algorithm)) then
+            call result%give(c_comm_set_algorithm(comm%handle, collective, trim(algorithm)//c_null_char, number))
+        else
+            call result%give(c_comm_set_algorithm(comm%handle, collective, blocks=number))
+        end if
+        call result%finish('circulant_comm_set_algorithm', stat, errmsg)
+    end subroutine
+end module circulant_communicators

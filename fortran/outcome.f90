@@ -1,0 +1,229 @@
+!> How a call ends: what is wrong with its arguments, or what the C library says; told by `stat` and `errmsg`, or by an
+!> end of the program, as `allocate` does it.
+module circulant_outcome
+    use, intrinsic :: iso_c_binding
+    use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64
+    use circulant_handles
+    implicit none
+    private
+
+    !> The first thing that is wrong; what is asked after it changes nothing.
+    type, public :: outcome
+        private
+        integer :: code = circulant_ok
+        !> The library's sentences begin with the call's name.
+        logical :: is_named = .false.
+        character(:), allocatable :: sentence
+    contains
+        procedure :: good
+        procedure :: give
+        procedure :: complain
+        procedure :: finish
+        procedure :: within
+        procedure :: has
+        procedure :: reaches
+        procedure :: divides
+        procedure :: whole
+        procedure :: unused
+        procedure :: logical_only
+        procedure :: take
+    end type
+
+    interface
+        function c_error_message() bind(c, name='circulant_error_message') result(text)
+            import
+            type(c_ptr) :: text
+        end function
+
+        pure function strlen(text) bind(c) result(length)
+            import
+            type(c_ptr), value :: text
+            integer(c_size_t) :: length
+        end function
+    end interface
+
+contains
+
+    !> Whether nothing is wrong so far.
+    pure function good(self) result(is_good)
+        class(outcome), intent(in) :: self
+        logical :: is_good
+
+        is_good = self%code == circulant_ok
+    end function
+
+    !> Takes what a call of the C library returned.
+    subroutine give(self, code)
+        class(outcome), intent(inout) :: self
+        integer(c_int), intent(in) :: code
+
+        if (code == circulant_ok .or. .not. self%good()) return
+        self%code = code
+        self%is_named = .true.
+        self%sentence = ''
+        call append(c_error_message(), self%sentence)
+    end subroutine
+
+    subroutine append(text, sentence)
+        type(c_ptr), intent(in) :: text
+        character(:), allocatable, intent(inout) :: sentence
+        character(kind=c_char), pointer :: letters(:)
+        integer :: i
+
+        call c_f_pointer(text, letters, [strlen(text)])
+        do i = 1, size(letters)
+            sentence = sentence//letters(i)
+        end do
+    end subroutine
+
+    !> Notes what is wrong with an argument, and its cure.
+    pure subroutine complain(self, code, sentence)
+        class(outcome), intent(inout) :: self
+        integer, intent(in) :: code
+        character(*), intent(in) :: sentence
+
+        if (.not. self%good()) return
+        self%code = code
+        self%sentence = sentence
+    end subroutine
+
+    !> Tells the caller of the call that has this name.
+    subroutine finish(self, name, stat, errmsg)
+        class(outcome), intent(in) :: self
+        character(*), intent(in) :: name
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+
+        character(:), allocatable :: sentence
+
+        if (present(stat)) stat = self%code
+        if (self%good()) return
+        sentence = self%sentence
+        if (.not. self%is_named) sentence = name//': '//sentence
+        if (present(errmsg)) errmsg = sentence
+        if (.not. present(stat)) error stop sentence
+    end subroutine
+
+    !> There is a communicator.
+    pure subroutine within(self, comm)
+        class(outcome), intent(inout) :: self
+        type(circulant_comm), intent(in) :: comm
+
+        if (comm%is_null()) call self%complain(circulant_err_null, &
+            'null where a communicator belongs; give one that a call of this library gave')
+    end subroutine
+
+    !> An array has as many elements as belong there.
+    pure subroutine has(self, name, elements, wanted)
+        class(outcome), intent(inout) :: self
+        character(*), intent(in) :: name
+        integer(c_size_t), intent(in) :: elements, wanted
+
+        if (elements /= wanted) call self%complain(circulant_err_argument, '`'//name//'` has '//decimal(elements)// &
+            ' elements where '//decimal(wanted)//' belong; give an array, or a section, of that size')
+    end subroutine
+
+    !> An array has all elements that counts, and places where there are any, speak of.
+    pure subroutine reaches(self, name, elements, counts, places)
+        class(outcome), intent(inout) :: self
+        character(*), intent(in) :: name
+        integer(c_size_t), intent(in) :: elements, counts(:), places(:)
+        integer(c_size_t) :: i, next
+
+        if (.not. self%good()) return
+        next = 0
+        do i = 1, size(counts)
+            if (size(places) > 0) next = places(i)
+            ! Not next + counts(i), which may be more than the kind holds.
+            if (counts(i) > 0 .and. (next > elements .or. counts(i) > elements - next)) then
+                call self%complain(circulant_err_argument, '`'//name//'` has '//decimal(elements)// &
+                    ' elements, and the part of rank '//decimal(i - 1)//' is '//decimal(counts(i))//' from '// &
+                    decimal(next)//' on; give a longer array, or other counts')
+                return
+            end if
+            next = next + counts(i)
+        end do
+    end subroutine
+
+    !> An array's elements are the same number for each rank.
+    pure subroutine divides(self, name, elements, ranks)
+        class(outcome), intent(inout) :: self
+        character(*), intent(in) :: name
+        integer(c_size_t), intent(in) :: elements
+        integer, intent(in) :: ranks
+
+        if (ranks == 0) return
+        if (mod(elements, int(ranks, c_size_t)) /= 0) call self%complain(circulant_err_argument, '`'//name//'` has '// &
+            decimal(elements)//' elements for '//decimal(int(ranks, c_size_t))// &
+            ' ranks; give as many for each of them')
+    end subroutine
+
+    !> An array is in one piece: of any other the compiler would hand on a copy, which is gone when the call has
+    !> started.
+    pure subroutine whole(self, name, is_contiguous)
+        class(outcome), intent(inout) :: self
+        character(*), intent(in) :: name
+        logical, intent(in) :: is_contiguous
+
+        if (.not. is_contiguous) call self%complain(circulant_err_argument, '`'//name// &
+            '` is not contiguous; give a contiguous array, or make the call at once')
+    end subroutine
+
+    !> A request is free for a new call.
+    pure subroutine unused(self, request)
+        class(outcome), intent(inout) :: self
+        type(circulant_request), intent(in) :: request
+
+        if (.not. request%is_null()) call self%complain(circulant_err_argument, &
+            '`request` is of another call; wait for it, or free it, first')
+    end subroutine
+
+    !> An operator can combine logicals of the default kind, which the library takes for integers.
+    pure subroutine logical_only(self, op)
+        class(outcome), intent(inout) :: self
+        type(circulant_op), intent(in) :: op
+
+        if (any(op%handle == [circulant_sum%handle, circulant_product%handle, circulant_min%handle, &
+            circulant_max%handle])) call self%complain(circulant_err_type, &
+            'an operator that does not fit logicals; give circulant_logical_and, _or or _xor')
+    end subroutine
+
+    !> Takes integers of the caller's, of whatever kind, none of them negative; of none given there are none.
+    pure subroutine take(self, name, given, taken, ranks)
+        class(outcome), intent(inout) :: self
+        character(*), intent(in) :: name
+        class(*), intent(in), optional :: given(:)
+        integer(c_size_t), allocatable, intent(out) :: taken(:)
+        integer, intent(in) :: ranks
+
+        allocate (taken(0))
+        if (.not. present(given)) return
+        select type (given)
+        type is (integer(int8))
+            taken = given
+        type is (integer(int16))
+            taken = given
+        type is (integer(int32))
+            taken = given
+        type is (integer(int64))
+            taken = given
+        class default
+            call self%complain(circulant_err_type, '`'//name//'` are no integers; give integers of any kind')
+            return
+        end select
+        if (any(taken < 0)) call self%complain(circulant_err_argument, '`'//name// &
+            '` has a negative number; give numbers of elements')
+        if (size(taken) /= ranks) call self%complain(circulant_err_argument, '`'//name//'` has '// &
+            decimal(size(taken, kind=c_size_t))//' entries where '//decimal(int(ranks, c_size_t))// &
+            ' belong; give one for each')
+    end subroutine
+
+    pure function decimal(number) result(text)
+        integer(c_size_t), intent(in) :: number
+        character(:), allocatable :: text
+        character(20) :: digits
+
+        write (digits, '(i0)') number
+        text = trim(digits)
+    end function
+end module circulant_outcome

@@ -1,0 +1,120 @@
+!> What is wrong with a call is told by `stat` and `errmsg`, and nothing is sent then: the communicator is as good as
+!> before.
+program errors
+    use, intrinsic :: iso_fortran_env, only: int64
+    use circulant
+    use check
+    implicit none
+
+    integer :: stat
+    character(300) :: errmsg
+
+    call begin()
+    call sizes()
+    call counts()
+    call handles()
+    call operators()
+    call after()
+    call circulant_finalize(world)
+
+contains
+
+    subroutine sizes()
+        real :: one(2), other(3), wide(2*p + 1), turned(2*p + 1)
+
+        one = 0
+        call circulant_allreduce(one, other, circulant_sum, world, stat, errmsg)
+        call fails(circulant_err_argument, &
+            'circulant_allreduce: `output` has 3 elements where 2 belong; give an array, or a section, of that size', &
+            stat, errmsg)
+        call circulant_allgather(one, wide, world, stat, errmsg)
+        call fails(circulant_err_argument, 'circulant_allgather: `output` has', stat, errmsg)
+        call circulant_scatter(wide, one, r, world, stat, errmsg)
+        call fails(circulant_err_argument, 'circulant_scatter: `input` has', stat, errmsg)
+        call circulant_reduce_scatter_block(wide, one, circulant_sum, world, stat, errmsg)
+        call fails(circulant_err_argument, 'circulant_reduce_scatter_block: `input` has', stat, errmsg)
+        call circulant_gather(one, wide, r, world, stat, errmsg)
+        call fails(circulant_err_argument, 'circulant_gather: `output` has', stat, errmsg)
+        call circulant_gather(one, root=r, comm=world, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_null, '`output` is null', stat, errmsg)
+        if (p > 1) then
+            call circulant_alltoall(wide, turned, world, stat, errmsg)
+            call fails(circulant_err_argument, 'give as many for each of them', stat, errmsg)
+            call circulant_allgather(circulant_in_place, wide, world, stat, errmsg)
+            call fails(circulant_err_argument, 'give as many for each of them', stat, errmsg)
+        end if
+        call circulant_broadcast(one, p, world, stat, errmsg)
+        call fails(circulant_err_argument, 'root', stat, errmsg)
+        call circulant_broadcast(one, -1, world, stat, errmsg)
+        call fails(circulant_err_argument, 'root', stat, errmsg)
+    end subroutine
+
+    subroutine counts()
+        integer :: own(2), all(2*p), none(0)
+
+        own = r
+        call circulant_allgatherv(own, all, none, world, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_argument, 'circulant_allgatherv: `counts` has 0 entries where', stat, errmsg)
+        call circulant_allgatherv(own, all, spread(-2, 1, p), world, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_argument, '`counts` has a negative number', stat, errmsg)
+        call circulant_allgatherv(own, all, spread(2.0, 1, p), world, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_type, '`counts` are no integers', stat, errmsg)
+        call circulant_allgatherv(own, all, spread(3, 1, p), world, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_argument, '`output` has', stat, errmsg)
+        call circulant_allgatherv(own, all, spread(1, 1, p), world, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_argument, '`input` has 2 elements where 1 belong', stat, errmsg)
+        call circulant_allgatherv(own, all, spread(2, 1, p), world, spread(2*p - 1, 1, p), stat, errmsg)
+        call fails(circulant_err_argument, 'the part of rank 0 is 2 from', stat, errmsg)
+        call circulant_allgatherv(own, all, spread(huge(1_int64), 1, p), world, spread(1, 1, p), stat, errmsg)
+        call fails(circulant_err_argument, '`output` has', stat, errmsg)
+        call circulant_alltoallv(all, spread(2, 1, p), all(2:), spread(2, 1, p), world, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_argument, '`output` has', stat, errmsg)
+        call circulant_reduce_scatter(all, own, spread(1, 1, p), circulant_sum, world, stat, errmsg)
+        call fails(circulant_err_argument, '`input` has', stat, errmsg)
+    end subroutine
+
+    subroutine handles()
+        type(circulant_comm) :: none, twin, copy
+        type(circulant_request) :: request
+
+        call circulant_barrier(none, stat, errmsg)
+        call fails(circulant_err_null, 'circulant_barrier: null where a communicator belongs', stat, errmsg)
+        call circulant_comm_duplicate(world, twin)
+        copy = twin
+        call circulant_comm_free(twin)
+        call circulant_barrier(copy, stat, errmsg)
+        call fails(circulant_err_handle, 'circulant_barrier: a communicator that was freed', stat, errmsg)
+        call circulant_comm_free(world, stat, errmsg)
+        call fails(circulant_err_argument, 'circulant_finalize', stat, errmsg)
+        call circulant_comm_split(world, -5, twin, stat=stat, errmsg=errmsg)
+        call fails(circulant_err_argument, 'colour', stat, errmsg)
+        call circulant_wait(request, stat, errmsg)
+        call fails(circulant_err_null, 'circulant_wait', stat, errmsg)
+        request%handle = world%handle
+        call circulant_wait(request, stat, errmsg)
+        call fails(circulant_err_handle, 'a communicator where a request belongs', stat, errmsg)
+    end subroutine
+
+    subroutine operators()
+        logical :: yes
+        complex :: number
+
+        yes = .true.
+        call circulant_allreduce(circulant_in_place, yes, circulant_sum, world, stat, errmsg)
+        call fails(circulant_err_type, 'an operator that does not fit logicals', stat, errmsg)
+        number = 1
+        call circulant_allreduce(circulant_in_place, number, circulant_max, world, stat, errmsg)
+        call fails(circulant_err_type, 'max does not fit complex', stat, errmsg)
+        call circulant_allreduce(circulant_in_place, number, circulant_op(), world, stat, errmsg)
+        call fails(circulant_err_null, 'circulant_allreduce', stat, errmsg)
+    end subroutine
+
+    !> Nothing of all that was sent.
+    subroutine after()
+        integer :: total
+
+        errmsg = 'untouched'
+        call circulant_allreduce(1, total, circulant_sum, world, stat, errmsg)
+        call expect(stat == circulant_ok .and. errmsg == 'untouched' .and. total == p, 'a call after errors')
+    end subroutine
+end program errors

@@ -1,0 +1,40 @@
+!> An operator that fails is an error of the call on all ranks, and of each later call.
+program failing
+    use circulant
+    use check
+    implicit none
+
+    type(circulant_op) :: op
+    real :: total
+    integer :: stat
+    character(300) :: errmsg
+
+    call begin()
+    call circulant_op_create_int32(op, least)
+    ! Not made for reals.
+    call circulant_allreduce(real(r), total, op, world, stat, errmsg)
+    if (p == 1) then
+        call expect(stat == circulant_ok, 'alone there is nothing to combine')
+    else
+        call failed()
+        call circulant_barrier(world, stat, errmsg)
+        call failed()
+    end if
+    call circulant_finalize(world, stat)
+    call expect(world%is_null(), 'the world is given up all the same')
+
+contains
+
+    !> Those that it did not fail on hear of it from others.
+    subroutine failed()
+        call expect(any(stat == [circulant_err_operator, circulant_err_aborted]), 'its code')
+        call fails(stat, 'the operator failed', stat, errmsg)
+    end subroutine
+
+    function least(left, right) result(both)
+        integer, intent(in) :: left, right
+        integer :: both
+
+        both = min(left, right)
+    end function
+end program failing
