@@ -78,6 +78,14 @@ fn malformed_variables() {
         "PMI_FD is '99', but that is not open in this process",
         &[("PMI_FD", "99"), of_two[0], of_two[1]],
     );
+    let pmix = [("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "x"), ("CIRCULANT_LIBPMIX", "/no/such")];
+    program("the launcher speaks PMIx, and no libpmix can be opened (/no/such: ", &pmix);
+    program("let CIRCULANT_LIBPMIX name its file", &pmix);
+    let srun = [("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
+    program(
+        "started by srun without PMI (SLURM_PROCID=0, SLURM_STEP_NUM_TASKS=2); use `srun --mpi=pmi2`",
+        &srun,
+    );
     program("PMI_RANK is '2'; it must be below PMI_SIZE=2", &[("PMI_FD", "1"), ("PMI_RANK", "2"), of_two[1]]);
     program("CIRCULANT_RENDEZVOUS is 'here'; write host:port", &[("CIRCULANT_RENDEZVOUS", "here")]);
 }

@@ -13,6 +13,9 @@ mod gate;
 mod greeting;
 mod guests;
 
+#[cfg(test)]
+mod tests;
+
 use std::io::ErrorKind;
 use std::time::Duration;
 
