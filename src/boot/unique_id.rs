@@ -221,6 +221,7 @@ mod tests {
             (&[at(0, 3), at(2, 3)][..], "rank 1 did not come to the maker of the unique id within 1 s"),
             (&[at(1, 3), at(1, 3)], "two processes call themselves rank 1"),
             (&[at(1, 3), at(0, 2)], " ranks, rank "),
+            (&[at(0, 1 << 23)], "8388608 ranks are more than the 4194304 that there can be"),
         ] {
             for result in joined(UniqueId::new().unwrap(), places, short) {
                 let error = result.unwrap_err().to_string();

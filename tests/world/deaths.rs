@@ -42,7 +42,7 @@ fn before_boot() {
 fn during_boot() {
     for end in ENDS {
         let job = Job::new(4, ON).but(2, &format!("meet {end}"));
-        others_say(&["rank 2 has disconnected in allgather #1"], &job);
+        others_say(&["rank 2 has disconnected"], &job);
     }
     launcher_says("exited with code 101", 101, &Job::new(4, ON).but(2, "meet panic"));
 }
