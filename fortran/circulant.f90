@@ -13,6 +13,7 @@
 !>
 !> Errors. Each call has the optional arguments `stat` and `errmsg`, as `allocate` does: `stat` is circulant_ok or another
 !> code of circulant.h, and `errmsg` then a sentence (what, who, cure). Without `stat` an error stops the program with it.
+!> circulant_error_name(stat) is a code's name, and circulant_version() the library's version.
 !>
 !> Arrays are integer(int8 to int64), real(real32, real64), complex of these kinds, logical and logical(c_bool), of any
 !> rank, scalars too; input and output are of one type, and of ranks that you like. Their sizes say how many elements a
@@ -59,6 +60,7 @@
 !> Threads are as circulant.h has it: any call on any thread, and on one communicator one order of calls.
 module circulant
     use circulant_handles
+    use circulant_outcome, only: circulant_error_name, circulant_version
     use circulant_communicators
     use circulant_operators
     use circulant_requests
