@@ -22,9 +22,9 @@
  * is as good as before. What else a collective may fail with:
  *
  *     CIRCULANT_ERR_DISAGREEMENT   ranks make calls that do not go together
- *     CIRCULANT_ERR_OPERATOR       an operator of the caller's failed, at any rank
+ *     CIRCULANT_ERR_OPERATOR       an operator of the caller's failed at this rank
  *     CIRCULANT_ERR_LOST           a rank died
- *     CIRCULANT_ERR_ABORTED        another rank found an error
+ *     CIRCULANT_ERR_ABORTED        another rank found an error, such as an operator that failed there
  *     CIRCULANT_ERR_STALLED        the deadline of CIRCULANT_TIMEOUT passed
  *     CIRCULANT_ERR_TRANSPORT      what carries the data failed
  *
@@ -140,7 +140,7 @@
 // Ranks make calls that do not go together; the sentence names two of them.
 #define CIRCULANT_ERR_DISAGREEMENT 7
 
-// An operator of the user's failed; all ranks of the call get this.
+// An operator of the caller's failed at this rank; the others get CIRCULANT_ERR_ABORTED, with its words.
 #define CIRCULANT_ERR_OPERATOR 8
 
 // A rank is lost.
@@ -236,8 +236,8 @@ typedef uint64_t circulant_type;
 //
 // `result` is `left` or `right` or apart from both, so element i may be written once both of its
 // arguments have been read. Pointers are aligned as a type of that size can be, to 64 bytes at most. An
-// operator must be associative, return 0, or another number for an error, which all ranks of the call
-// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and calls of this library from it are refused
+// operator must be associative, return 0, or another number for an error, which this rank
+// then gets as CIRCULANT_ERR_OPERATOR, and all others as CIRCULANT_ERR_ABORTED; it must not throw, and calls of this library from it are refused
 // (CIRCULANT_ERR_ARGUMENT). It may be called on any thread that is in a call of this library, at one time on
 // several.
 typedef int (*circulant_op_function)(const void *left,

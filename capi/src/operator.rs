@@ -20,8 +20,8 @@ pub type OperatorHandle = *mut OperatorObject;
 ///
 /// `result` is `left` or `right` or apart from both, so element i may be written once both of its
 /// arguments have been read. Pointers are aligned as a type of that size can be, to 64 bytes at most. An
-/// operator must be associative, return 0, or another number for an error, which all ranks of the call
-/// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and calls of this library from it are refused
+/// operator must be associative, return 0, or another number for an error, which this rank
+/// then gets as CIRCULANT_ERR_OPERATOR, and all others as CIRCULANT_ERR_ABORTED; it must not throw, and calls of this library from it are refused
 /// (CIRCULANT_ERR_ARGUMENT). It may be called on any thread that is in a call of this library, at one time on
 /// several.
 pub type OperatorFunction = Option<

@@ -25,7 +25,7 @@ pub const CIRCULANT_ERR_OVERFLOW: c_int = 5;
 pub const CIRCULANT_ERR_VERSION: c_int = 6;
 /// Ranks make calls that do not go together; the sentence names two of them.
 pub const CIRCULANT_ERR_DISAGREEMENT: c_int = 7;
-/// An operator of the user's failed; all ranks of the call get this.
+/// An operator of the caller's failed at this rank; the others get CIRCULANT_ERR_ABORTED, with its words.
 pub const CIRCULANT_ERR_OPERATOR: c_int = 8;
 /// A rank is lost.
 pub const CIRCULANT_ERR_LOST: c_int = 9;
