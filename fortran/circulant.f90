@@ -13,6 +13,7 @@
 !>
 !> Errors. Each call has the optional arguments `stat` and `errmsg`, as `allocate` does: `stat` is circulant_ok or another
 !> code of circulant.h, and `errmsg` then a sentence (what, who, cure). Without `stat` an error stops the program with it.
+!> circulant_error_name(stat) is a code's name, and circulant_version() the library's version.
 !>
 !> Arrays are integer(int8 to int64), real(real32, real64), complex of these kinds, logical and logical(c_bool), of any
 !> rank, scalars too; input and output are of one type, and of ranks that you like. Their sizes say how many elements a
@@ -41,8 +42,25 @@
 !>     circulant_barrier(comm)
 !>
 !> Each of them is there with _start and with _prepare at its name's end too, and with an argument `request` after `comm`.
+!>
+!>     circulant_start(request)
+!>     circulant_test(request, done)
+!>     circulant_wait(request), circulant_wait_all(requests), circulant_request_free(request)
+!>
+!>     circulant_init(world), circulant_init(world, rank, size, id), circulant_init(world, rank, size, allgather, context)
+!>     circulant_comm_split(comm, colour, new_comm, key), circulant_comm_duplicate(comm, new_comm)
+!>     circulant_comm_free(comm), circulant_finalize(world)
+!>
+!>     circulant_window_alloc(comm, window, array, shape)     a pointer of 1 to 7 dimensions
+!>     circulant_window_free(window)
+!>
+!>     circulant_op_create_real64(op, combine, commutes)      and so for each type: int8, complex_real32, logical_c_bool
+!>     circulant_op_create(op, function, commutes, context), circulant_op_free(op)
+!>
+!> Threads are as circulant.h has it: any call on any thread, and on one communicator one order of calls.
 module circulant
     use circulant_handles
+    use circulant_outcome, only: circulant_error_name, circulant_version
     use circulant_communicators
     use circulant_operators
     use circulant_requests

@@ -5,16 +5,63 @@ module circulant_communicators
     use circulant_outcome
     implicit none
     private
-    public :: circulant_init, circulant_finalize
+    public :: circulant_init, circulant_finalize, circulant_id, circulant_id_create, circulant_allgather_function
     public :: circulant_comm_split, circulant_comm_duplicate, circulant_comm_free
     public :: circulant_comm_node, circulant_comm_nodes, circulant_comm_transport, circulant_comm_boot
     public :: circulant_comm_set_algorithm
+
+    !> What one process makes, and all others are given, so that they find each other.
+    type, bind(c) :: circulant_id
+        !> To be sent as they are.
+        integer(c_int8_t) :: bytes(circulant_id_bytes)
+    end type
+
+    abstract interface
+        !> An allgather of the program's own, as circulant.h says: every rank's `bytes` bytes at `own` go to everybody's
+        !> `all`. 0, or another number for an error.
+        function circulant_allgather_function(own, all, bytes, context) bind(c) result(code)
+            import
+            type(c_ptr), value :: own, all
+            integer(c_size_t), value :: bytes
+            type(c_ptr), value :: context
+            integer(c_int) :: code
+        end function
+    end interface
+
+    !> Makes this process a rank of a job, and gives the communicator of all ranks. Collective.
+    interface circulant_init
+        module procedure init, init_id, init_allgather
+    end interface
 
     interface
         function c_init(major, minor, world) bind(c, name='circulant_init_version') result(code)
             import
             integer(c_int), value :: major, minor
             integer(c_intptr_t), intent(out) :: world
+            integer(c_int) :: code
+        end function
+
+        function c_init_id(major, minor, rank, size, id, world) bind(c, name='circulant_init_id_version') result(code)
+            import
+            integer(c_int), value :: major, minor, rank, size
+            type(circulant_id), intent(in) :: id
+            integer(c_intptr_t), intent(out) :: world
+            integer(c_int) :: code
+        end function
+
+        function c_init_allgather(major, minor, rank, size, allgather, context, world) &
+            bind(c, name='circulant_init_allgather_version') result(code)
+            import
+            integer(c_int), value :: major, minor, rank, size
+            type(c_funptr), value :: allgather
+            type(c_ptr), value :: context
+            integer(c_intptr_t), intent(out) :: world
+            integer(c_int) :: code
+        end function
+
+        function c_id_create(id) bind(c, name='circulant_id_create') result(code)
+            import
+            type(circulant_id), intent(out) :: id
             integer(c_int) :: code
         end function
 
@@ -103,9 +150,8 @@ module circulant_communicators
 
 contains
 
-    !> Makes this process a rank of the job that it was started in, by whatever launcher, or by the MPI that is in the
-    !> process; alone without one. Gives the communicator of all ranks. Collective.
-    subroutine circulant_init(world, stat, errmsg)
+    !> Of the job that it was started in, by whatever launcher, or by the MPI that is in the process; alone without one.
+    subroutine init(world, stat, errmsg)
         type(circulant_comm), intent(out) :: world
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
@@ -116,6 +162,56 @@ contains
         call result%give(c_init(circulant_version_major, circulant_version_minor, handle))
         call take_place(result, handle, world)
         call result%finish('circulant_init', stat, errmsg)
+    end subroutine
+
+    !> Of the processes that have this id, each with a rank of its own. No variable of a launcher is read.
+    subroutine init_id(world, rank, size, id, stat, errmsg)
+        type(circulant_comm), intent(out) :: world
+        integer, intent(in) :: rank, size
+        type(circulant_id), intent(in) :: id
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        integer(c_intptr_t) :: handle
+        type(outcome) :: result
+
+        handle = 0
+        call result%give(c_init_id(circulant_version_major, circulant_version_minor, rank, size, id, handle))
+        call take_place(result, handle, world)
+        call result%finish('circulant_init', stat, errmsg)
+    end subroutine
+
+    !> Of those that an allgather of the program's own is among; `context` is handed to it. No variable of a launcher is
+    !> read.
+    subroutine init_allgather(world, rank, size, allgather, context, stat, errmsg)
+        type(circulant_comm), intent(out) :: world
+        integer, intent(in) :: rank, size
+        procedure(circulant_allgather_function) :: allgather
+        type(c_ptr), intent(in), optional :: context
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        integer(c_intptr_t) :: handle
+        type(c_ptr) :: handed
+        type(outcome) :: result
+
+        handle = 0
+        handed = c_null_ptr
+        if (present(context)) handed = context
+        call result%give(c_init_allgather(circulant_version_major, circulant_version_minor, rank, size, &
+            c_funloc(allgather), handed, handle))
+        call take_place(result, handle, world)
+        call result%finish('circulant_init', stat, errmsg)
+    end subroutine
+
+    !> Makes an id, on one process, which is to live until all ranks have joined; the program carries it to the others.
+    !> It is used once.
+    subroutine circulant_id_create(id, stat, errmsg)
+        type(circulant_id), intent(out) :: id
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        type(outcome) :: result
+
+        call result%give(c_id_create(id))
+        call result%finish('circulant_id_create', stat, errmsg)
     end subroutine
 
     !> Gives up a world with all communicators, windows and requests that came of it. Waits for the requests, and until

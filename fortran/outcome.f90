@@ -6,6 +6,7 @@ module circulant_outcome
     use circulant_handles
     implicit none
     private
+    public :: circulant_error_name, circulant_version
 
     !> The first thing that is wrong; what is asked after it changes nothing.
     type, public :: outcome
@@ -35,6 +36,17 @@ module circulant_outcome
             type(c_ptr) :: text
         end function
 
+        function c_error_name(code) bind(c, name='circulant_error_name') result(text)
+            import
+            integer(c_int), value :: code
+            type(c_ptr) :: text
+        end function
+
+        function c_version() bind(c, name='circulant_version') result(text)
+            import
+            type(c_ptr) :: text
+        end function
+
         pure function strlen(text) bind(c) result(length)
             import
             type(c_ptr), value :: text
@@ -60,21 +72,36 @@ contains
         if (code == circulant_ok .or. .not. self%good()) return
         self%code = code
         self%is_named = .true.
-        self%sentence = ''
-        call append(c_error_message(), self%sentence)
+        self%sentence = string(c_error_message())
     end subroutine
 
-    subroutine append(text, sentence)
+    !> A code's name, such as "CIRCULANT_ERR_LOST".
+    function circulant_error_name(code) result(name)
+        integer, intent(in) :: code
+        character(:), allocatable :: name
+
+        name = string(c_error_name(code))
+    end function
+
+    !> The library's version, such as "0.1.0".
+    function circulant_version() result(version)
+        character(:), allocatable :: version
+
+        version = string(c_version())
+    end function
+
+    function string(text) result(copy)
         type(c_ptr), intent(in) :: text
-        character(:), allocatable, intent(inout) :: sentence
+        character(:), allocatable :: copy
         character(kind=c_char), pointer :: letters(:)
         integer :: i
 
         call c_f_pointer(text, letters, [strlen(text)])
+        allocate (character(size(letters)) :: copy)
         do i = 1, size(letters)
-            sentence = sentence//letters(i)
+            copy(i:i) = letters(i)
         end do
-    end subroutine
+    end function
 
     !> Notes what is wrong with an argument, and its cure.
     pure subroutine complain(self, code, sentence)

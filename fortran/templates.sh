@@ -17,34 +17,33 @@ declare -A code=(
     [logical]=circulant_int32 [logical_c_bool]=circulant_bool
 )
 
-# Lines for a tense: at once the compiler sees to it that arrays are contiguous, later it cannot.
+# A template in a tense. At once the compiler sees to it that arrays are contiguous; later only a check can.
 in_tense() {
-    local tense=$1
-    local indent='        '
-    local common="type(circulant_comm), intent(in) :: comm"
-    local memory=", contiguous, target" request="" whole="/{whole .*}/d"
-    local check="call result%within(comm)"
-    if [ -n "$tense" ]; then
-        common+="\\n${indent}type(circulant_request), intent(inout) :: request"
+    local tense=$1 line='\n        '
+    local common="type(circulant_comm), intent(in) :: comm" check="call result%within(comm)" memory request whole
+    if [ -z "$tense" ]; then
+        memory=", contiguous, target"
+        request="/^ *{[^{}]*request[^{}]*}$/d; s/{[^{}]*request[^{}]*}//"
+        whole="/{whole .*}/d"
+    else
         memory=", asynchronous, target"
         request="s/{\([^{}]*request[^{}]*\)}/\1/"
         whole="s/{whole \(.*\)}/call result%whole('\1', is_contiguous(\1))/"
-        check+="\\n${indent}call result%unused(request)"
-    else
-        request="/^ *{[^{}]*request[^{}]*}$/d; s/{[^{}]*request[^{}]*}//"
+        common+="${line}type(circulant_request), intent(inout) :: request"
+        check+="${line}call result%unused(request)"
     fi
-    common+="\\n${indent}integer, intent(out), optional :: stat"
-    common+="\\n${indent}character(*), intent(inout), optional :: errmsg"
-    common+="\\n${indent}type(outcome) :: result"
+    common+="${line}integer, intent(out), optional :: stat"
+    common+="${line}character(*), intent(inout), optional :: errmsg"
+    common+="${line}type(outcome) :: result"
     sed -e "s/{_tense}/$tense/g; s/{common}/$common/; s/{memory}/$memory/; s/{check}/$check/; $request; $whole"
 }
 
+# A template for a type.
 of_type() {
-    local type=$1 fits="/{fits}/d" rank ranks=""
+    local type=$1 fits="/{fits}/d" rank ranks=
     [ "$type" != logical ] || fits="s/{fits}/call result%logical_only(op)/"
     for rank in {1..7}; do
-        ranks+="            rank ($rank)\\n                call c_f_pointer(start, array, extents)"
-        [ "$rank" = 7 ] || ranks+="\\n"
+        ranks+="${ranks:+\\n}            rank ($rank)\\n                call c_f_pointer(start, array, extents)"
     done
     sed -e "s/{type}/$type/g; s/{element}/${element[$type]}/; s/{code}/${code[$type]}/; s/{ranks}/$ranks/; $fits"
 }

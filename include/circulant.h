@@ -32,8 +32,9 @@
  * but a line about a rank that waits for long (CIRCULANT_STALL), and never ends the process.
  *
  * Memory. Counts, displacements and sizes are size_t; counts and displacements are in elements, sizes in bytes.
- * Memory need not be aligned. Input and output must be apart, or one of them CIRCULANT_IN_PLACE. A buffer of no
- * elements may be null. Memory of circulant_window_alloc is quicker in long calls than other memory.
+ * Memory need not be aligned. Input and output must be apart (parts that are placed may lie between one another), or
+ * one of them CIRCULANT_IN_PLACE. A buffer of no elements may be null. Long calls are quicker on memory of
+ * circulant_window_alloc.
  *
  * Tenses. Each collective is there at once, started (..._start) and prepared (..._prepare); circulant_wait ends
  * the latter two. They make progress in calls of this library, not by themselves.
@@ -236,8 +237,9 @@ typedef uint64_t circulant_type;
 // `result` is `left` or `right` or apart from both, so element i may be written once both of its
 // arguments have been read. Pointers are aligned as a type of that size can be, to 64 bytes at most. An
 // operator must be associative, return 0, or another number for an error, which all ranks of the call
-// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and must not call this library. It may be called
-// from any thread that is in a call of this library, at one time from several.
+// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and calls of this library from it are refused
+// (CIRCULANT_ERR_ARGUMENT). It may be called on any thread that is in a call of this library, at one time on
+// several.
 typedef int (*circulant_op_function)(const void *left,
                                      const void *right,
                                      void *result,
@@ -929,13 +931,18 @@ int circulant_wait_all(size_t count, circulant_request *requests);
 // Errors: CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
 int circulant_request_free(circulant_request *request);
 
-// Gives memory of `bytes` zeroed bytes, aligned to a page: registered once, while other memory is registered
-// for each long call. Any call on communicators of the same world may use it, whole or in part.
+// Gives memory of `bytes` zeroed bytes, aligned to a page, for calls on communicators of the same world.
+//
+// A long call is quicker where its memory begins at a window's beginning: it is registered already, and ranks of
+// one node reach it directly, while other memory, a window's later bytes too, is registered for each long call.
 //
 // Local. `*address` is where it is; 0 bytes have an address too, and nothing there.
 //
 // Errors: CIRCULANT_ERR_TRANSPORT where there is no memory; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
-int circulant_window_alloc(circulant_comm comm, size_t bytes, void **address, circulant_window *window);
+int circulant_window_alloc(circulant_comm comm,
+                           size_t bytes,
+                           void **address,
+                           circulant_window *window);
 
 // Where a window is, and how many bytes it has; either may be null.
 //

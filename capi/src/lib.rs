@@ -3,7 +3,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `status` | codes and sentences; the door that no panic passes |
-//! | `world` | a process becomes a rank, and ends being one |
+//! | `world`, `id` | a process becomes a rank, and ends being one |
 //! | `communicator` | ranks, splitting, wishes for algorithms |
 //! | `element`, `operator` | types and operators, the library's and the caller's |
 //! | `order` | from C's arguments to a call, for all tenses |

@@ -8,7 +8,7 @@ use circulant::fold::{self, Fold, Op};
 use crate::element::{Element, TypeNumber};
 use crate::handle::{self, Object, Table};
 use crate::memory;
-use crate::status::{CIRCULANT_ERR_TYPE, Failure, Result, guard};
+use crate::status::{CIRCULANT_ERR_TYPE, Failure, Result, guard, outside};
 
 /// What an operator's handle points to: nothing that anybody can see.
 pub enum OperatorObject {}
@@ -21,8 +21,9 @@ pub type OperatorHandle = *mut OperatorObject;
 /// `result` is `left` or `right` or apart from both, so element i may be written once both of its
 /// arguments have been read. Pointers are aligned as a type of that size can be, to 64 bytes at most. An
 /// operator must be associative, return 0, or another number for an error, which all ranks of the call
-/// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and must not call this library. It may be called
-/// from any thread that is in a call of this library, at one time from several.
+/// then get as CIRCULANT_ERR_OPERATOR; it must not throw, and calls of this library from it are refused
+/// (CIRCULANT_ERR_ARGUMENT). It may be called on any thread that is in a call of this library, at one time on
+/// several.
 pub type OperatorFunction = Option<
     unsafe extern "C" fn(
         left: *const c_void,
@@ -141,7 +142,7 @@ impl Typed {
         };
         // SAFETY: - both have `count` elements (checked in `fold`), and are apart: one is borrowed mutably
         //         - what the function does with them is its author's promise (OperatorFunction)
-        let code = unsafe {
+        let code = outside(|| unsafe {
             (self.users.function)(
                 left.cast(),
                 right.cast(),
@@ -150,7 +151,7 @@ impl Typed {
                 self.element.number,
                 self.users.context,
             )
-        };
+        });
         if code == 0 { Ok(()) } else { Err(format!("it returned {code}")) }
     }
 }

@@ -3,7 +3,7 @@
 //! No panic leaves from here: [`guard`] is the one door to C.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -109,6 +109,7 @@ fn code(error: &Error) -> c_int {
 /// Carries a function out: its result as a code, and its sentence kept for this thread. A panic becomes
 /// an error, as C could not take it.
 pub fn guard(call: &str, act: impl FnOnce() -> Result<()>) -> c_int {
+    let act = || if IN_OPERATOR.get() { Err(in_operator()) } else { act() };
     // Nothing is left half-done where a panic shows: the library breaks its engine, the tables are whole.
     match catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| Err(panicked(&*panic))) {
         Ok(()) => CIRCULANT_OK,
@@ -119,6 +120,20 @@ pub fn guard(call: &str, act: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
+/// Runs an operator of the caller's. Who has the engine calls it, so a call from it would wait for itself: until
+/// it returns, this thread's calls are refused.
+pub fn outside<R>(operator: impl FnOnce() -> R) -> R {
+    let before = IN_OPERATOR.replace(true);
+    let result = operator();
+    IN_OPERATOR.set(before);
+    result
+}
+
+fn in_operator() -> Failure {
+    let what = "a call from within an operator";
+    Failure::new(CIRCULANT_ERR_ARGUMENT, what, "make it when the collective is done")
+}
+
 fn panicked(panic: &(dyn Any + Send)) -> Failure {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -127,6 +142,7 @@ fn panicked(panic: &(dyn Any + Send)) -> Failure {
 }
 
 thread_local! {
+    static IN_OPERATOR: Cell<bool> = const { Cell::new(false) };
     static LAST: RefCell<CString> = RefCell::default();
 }
 
@@ -169,6 +185,17 @@ mod tests {
         let code = guard("circulant_x", || panic!("out of cheese"));
         assert_eq!(code, CIRCULANT_ERR_INTERNAL);
         assert_eq!(message(), "circulant_x: a panic: out of cheese; please report it");
+    }
+
+    #[test]
+    fn an_operator_may_not_call() {
+        let code = outside(|| guard("circulant_x", || Ok(())));
+        assert_eq!(code, CIRCULANT_ERR_ARGUMENT);
+        assert_eq!(
+            message(),
+            "circulant_x: a call from within an operator; make it when the collective is done"
+        );
+        assert_eq!(guard("circulant_x", || Ok(())), CIRCULANT_OK);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
 
-use circulant::comm::window::Window;
+use circulant::comm::raw::RawWindow;
 
 use crate::communicator::{self, CommunicatorHandle};
 use crate::handle::{self, Object, Table};
@@ -18,10 +18,9 @@ pub enum WindowObject {}
 /// Memory of the library's.
 pub type WindowHandle = *mut WindowObject;
 
-/// A window, and where it is. Only the address is used while it lives: what is in it is the caller's.
+/// A window: what is in it is the caller's.
 pub struct Win {
-    address: usize,
-    window: Window<u8>,
+    window: RawWindow,
     pub world: WorldNumber,
 }
 
@@ -38,7 +37,8 @@ impl Object for Win {
 
 impl Win {
     fn bytes(&self) -> Range<usize> {
-        self.address..self.address + self.window.len()
+        let start = self.window.start().addr();
+        start..start + self.window.len()
     }
 }
 
@@ -48,8 +48,10 @@ pub fn holding(ranges: &[Range<usize>]) -> Vec<Arc<Win>> {
     handle::all::<Win>(|window| ranges.iter().any(|range| overlap(range, &window.bytes())))
 }
 
-/// Gives memory of `bytes` zeroed bytes, aligned to a page: registered once, while other memory is registered
-/// for each long call. Any call on communicators of the same world may use it, whole or in part.
+/// Gives memory of `bytes` zeroed bytes, aligned to a page, for calls on communicators of the same world.
+///
+/// A long call is quicker where its memory begins at a window's beginning: it is registered already, and ranks of
+/// one node reach it directly, while other memory, a window's later bytes too, is registered for each long call.
 ///
 /// Local. `*address` is where it is; 0 bytes have an address too, and nothing there.
 ///
@@ -65,10 +67,9 @@ pub unsafe extern "C" fn circulant_window_alloc(
         memory::check(address, "address")?;
         memory::check(window, "window")?;
         let comm = communicator::get(comm)?;
-        let mut made = comm.communicator.window::<u8>(bytes)?;
-        let start = made.as_mut_ptr();
-        let made =
-            handle::insert(Win { address: start.expose_provenance(), window: made, world: comm.world });
+        let made = comm.communicator.raw_window(bytes)?;
+        let start = made.start();
+        let made = handle::insert(Win { window: made, world: comm.world });
         // SAFETY: the caller's `address` and `window` may be written; they are not null (checked above)
         unsafe { memory::give(address, "address", start.cast()).and(memory::give(window, "window", made)) }
     })
@@ -84,14 +85,14 @@ pub unsafe extern "C" fn circulant_window_address(
     bytes: *mut usize,
 ) -> c_int {
     guard("circulant_window_address", || {
-        let range = handle::get::<Win>(window)?.bytes();
+        let found = handle::get::<Win>(window)?;
         if !address.is_null() {
             // SAFETY: the caller's `address` may be written; it is not null
-            unsafe { address.write(std::ptr::with_exposed_provenance_mut(range.start)) };
+            unsafe { address.write(found.window.start().cast()) };
         }
         if !bytes.is_null() {
             // SAFETY: the caller's `bytes` may be written; it is not null
-            unsafe { bytes.write(range.len()) };
+            unsafe { bytes.write(found.window.len()) };
         }
         Ok(())
     })

@@ -122,6 +122,8 @@ static int alternate(const void *left, const void *right, void *result, size_t c
 {
     const double *a = (const double *)left, *b = (const double *)right;
     (void)ctx;
+    CHECK((uintptr_t)left % sizeof(double) == 0 && (uintptr_t)right % sizeof(double) == 0);
+    FAILS(CIRCULANT_ERR_ARGUMENT, "from within an operator", circulant_barrier(world));
     for (size_t i = 0; i < count; i++)
         ((double *)result)[i] = a[i] * 2 + b[i] * 2 - a[i] - b[i];
     return type != CIRCULANT_DOUBLE;
@@ -145,6 +147,12 @@ static void doubles(void)
     OK(circulant_reduce_scatter(unaligned, own, counts, CIRCULANT_DOUBLE, op, world));
     for (int i = 0; i < MANY / size; i++)
         CHECK(own[i] == size * (size - 1) / 2 + (double)size * (rank * (MANY / size) + i));
+    OK(circulant_allreduce(CIRCULANT_IN_PLACE, unaligned, MANY, CIRCULANT_DOUBLE, op, world));
+    for (int i = 0; i < MANY; i++) {
+        double one;
+        memcpy(&one, unaligned + (size_t)i * sizeof one, sizeof one);
+        CHECK(one == size * (size - 1) / 2 + (double)size * i);
+    }
     OK(circulant_op_free(&op));
     free(memory_of_all);
 }

@@ -113,6 +113,8 @@ contains
     subroutine after()
         integer :: total
 
+        call expect(circulant_error_name(circulant_err_lost) == 'CIRCULANT_ERR_LOST', 'a code has a name')
+        call expect(index(circulant_version(), '.') > 0, 'the library has a version')
         errmsg = 'untouched'
         call circulant_allreduce(1, total, circulant_sum, world, stat, errmsg)
         call expect(stat == circulant_ok .and. errmsg == 'untouched' .and. total == p, 'a call after errors')

@@ -1,7 +1,21 @@
 !> An operator that fails is an error of the call on all ranks, and of each later call.
+module for_integers
+    implicit none
+
+contains
+
+    function least(left, right) result(both)
+        integer, intent(in) :: left, right
+        integer :: both
+
+        both = min(left, right)
+    end function
+end module for_integers
+
 program failing
     use circulant
     use check
+    use for_integers
     implicit none
 
     type(circulant_op) :: op
@@ -30,11 +44,4 @@ contains
         call expect(any(stat == [circulant_err_operator, circulant_err_aborted]), 'its code')
         call fails(stat, 'the operator failed', stat, errmsg)
     end subroutine
-
-    function least(left, right) result(both)
-        integer, intent(in) :: left, right
-        integer :: both
-
-        both = min(left, right)
-    end function
 end program failing
