@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,8 @@ pub struct About {
     pub crowded: bool,
     /// Why ranks of one node do not share memory, though nobody has named another way.
     pub without_shm: Option<String>,
+    /// How long it took this rank from the call until it had joined; others that were started later among it.
+    pub joined: Duration,
 }
 
 /// What a rank tells the others beside its address.
@@ -57,7 +59,7 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let (engine, without_shm) =
         if place.size == 1 { (alone(limits)?, None) } else { among_others(&mut meeting, settings, limits)? };
     let (boot, nodes, crowded) = (meeting.boot(), meeting.nodes(), meeting.ranks_per_core() > 1.0);
-    let about = About { boot, nodes, crowded, without_shm };
+    let begin = meeting.begin();
     let crowd = meeting.ranks_per_core();
     let task = |engine: &Engine| Ok(barrier_task(engine.place(), WORLD, None, Collective::Finalize));
     let layout = Some(meeting.layout().clone());
@@ -66,7 +68,7 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     comm.costs = measure(&comm, crowd)?;
     // By other costs, other choices: nobody may repeat one that was made before.
     comm.world.engine().outdate(WORLD);
-    comm.about = about;
+    comm.about = About { boot, nodes, crowded, without_shm, joined: begin.elapsed() };
     Ok(comm)
 }
 

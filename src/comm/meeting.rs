@@ -5,6 +5,8 @@
 //! the caller wants to tell. It knows no engine and no
 //! collective: [`join`](super::join) adds those, and a benchmark of bare puts does without.
 
+use std::time::Instant;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,7 @@ const MAGIC: &[u8] = b"circulant";
 
 /// The ranks of a job, after the first allgather.
 pub struct Meeting {
+    begin: Instant,
     exchange: Box<dyn Exchange>,
     everybody: Vec<Whereabouts>,
     layout: Layout,
@@ -56,15 +59,19 @@ impl Meeting {
     /// # Errors
     /// Ranks that do not find each other, are of different versions, or ask for different providers.
     pub fn attend(settings: &Settings) -> Result<Meeting> {
-        Meeting::by(boot::detect()?, settings)
+        Meeting::since(Instant::now(), boot::detect()?, settings)
     }
 
     /// Finds the others by an exchange. All ranks must call it; errors as [`attend`](Self::attend).
-    pub fn by(mut exchange: Box<dyn Exchange>, settings: &Settings) -> Result<Meeting> {
+    pub fn by(exchange: Box<dyn Exchange>, settings: &Settings) -> Result<Meeting> {
+        Meeting::since(Instant::now(), exchange, settings)
+    }
+
+    fn since(begin: Instant, mut exchange: Box<dyn Exchange>, settings: &Settings) -> Result<Meeting> {
         let everybody = swap(&mut *exchange, &Whereabouts::own(settings))?;
         agree_on_settings(&everybody)?;
         let layout = Layout::new(everybody.iter().map(|other| (other.node.as_str(), other.seat)));
-        Ok(Meeting { exchange, everybody, layout })
+        Ok(Meeting { begin, exchange, everybody, layout })
     }
 
     /// Who and how many we are.
@@ -75,6 +82,11 @@ impl Meeting {
     /// How the ranks found each other.
     pub fn boot(&self) -> String {
         self.exchange.name()
+    }
+
+    /// When this rank began to look for the others.
+    pub fn begin(&self) -> Instant {
+        self.begin
     }
 
     /// How many distinct nodes there are.

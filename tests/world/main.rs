@@ -18,6 +18,7 @@ mod refusals;
 mod sample;
 mod shared;
 mod wanted;
+mod ways;
 
 #[test]
 #[ignore = "a rank of the other tests"]

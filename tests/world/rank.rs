@@ -3,6 +3,7 @@
 //! | words | what |
 //! |---|---|
 //! | `world`, `leave` | join, and finalize |
+//! | `by-id` FOLDER, `by-files` FOLDER | join by an id that is left there, by an allgather through files |
 //! | a collective, as `broadcast:root=2:count=100` | that call, every element verified (see `wanted`) |
 //! | `finish` | waits for what is pending, the latest first, and verifies it |
 //! | `try` CALL | its error is told on the standard output, and the script goes on |
@@ -28,6 +29,7 @@ use circulant::fold::Sum;
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 
 use crate::wanted::{Rest, Wanted};
+use crate::ways::{world_by_files, world_by_id};
 
 /// The script of all ranks; that of rank 3 alone is in the same name with `_3`.
 pub const SCRIPT: &str = "WORLD_TEST_SCRIPT";
@@ -62,6 +64,8 @@ impl Rank {
         while let Some(word) = words.next() {
             match word {
                 "world" => self.comms = vec![Some(Communicator::world()?)],
+                "by-id" => self.comms = vec![Some(world_by_id(&next::<String>(words))?)],
+                "by-files" => self.comms = vec![Some(world_by_files(&next::<String>(words))?)],
                 "leave" => self.comms.clear(),
                 "on" => self.on = next(words),
                 "barrier" => self.comm().map_or(Ok(()), Communicator::barrier)?,

@@ -15,6 +15,9 @@ use crate::boot::link::Link;
 use crate::boot::socket::Socket;
 use crate::rank::Rank;
 
+/// How many are accepted before those are heard who came first.
+const AT_ONCE: usize = 128;
+
 pub(in crate::boot) struct Guests {
     /// It does not block.
     listener: TcpListener,
@@ -33,9 +36,9 @@ impl Guests {
         Guests { listener, waiting: VecDeque::new() }
     }
 
-    /// Takes in all who have connected, and keeps `most` of those who wait.
+    /// Takes in some of those who have connected, and keeps `most` of those who wait.
     pub(in crate::boot) fn accept(&mut self, most: usize) -> Result<()> {
-        loop {
+        for _ in 0..AT_ONCE {
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     // Frames are small and awaited. If the option cannot be set they are only later.

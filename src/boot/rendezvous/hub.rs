@@ -10,6 +10,8 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::boot::fault::{gone, nonsense, other_version, ranks};
 use crate::boot::frame::{Kind, frame, join, number};
 use crate::boot::graph::{self, Guest, Guests, MAGIC, NO_RANK, VERSION, Words};
@@ -266,6 +268,9 @@ impl Hub {
             self.unknown.keep(guest);
             return Err(error);
         }
+        if self.terms.is_none() {
+            make_room(size);
+        }
         let own = Terms { by: rank, size, limit, deadline: Deadline::after(limit) };
         let terms = self.terms.get_or_insert(own);
         // The first whose patience ends speaks for all.
@@ -314,5 +319,18 @@ impl Hub {
 
     fn call(&self) -> String {
         format!("at {}", self.at)
+    }
+}
+
+/// Each rank's connection is a file: where this process has fewer than it needs and may have more, it takes them.
+fn make_room(size: u32) {
+    /// Files that the process has beside these, as far as anybody knows.
+    const OTHERS: u64 = 512;
+    let limit = getrlimit(Resource::Nofile);
+    let needed = OTHERS + SILENT as u64 + u64::from(size);
+    if limit.current.is_some_and(|current| current < needed) {
+        let current = limit.maximum.map_or(needed, |most| most.min(needed));
+        // If it is refused, `accept` will say what is wrong.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit });
     }
 }

@@ -16,7 +16,6 @@ pub use address::Address;
 
 use self::address::{listen, reach, through};
 use self::hub::{Hub, Introduction};
-use super::fault::{gone, nonsense};
 use super::frame::{Kind, split};
 use super::graph::{Call, Door, Failure, Graph, NO_RANK, Words};
 use super::link::{Link, pump};
@@ -114,24 +113,29 @@ fn unreached(at: &str, failure: Failure) -> Error {
 
 /// The doors that a rank is told at the place where all meet.
 fn doors(hub: &mut Link, at: &str, deadline: Deadline) -> Result<Vec<Vec<u8>>> {
-    let call = format!("at {at}");
     loop {
         if let Some(error) = hub.bad_news() {
             return Err(error);
         }
         match hub.take(DOORS_BYTES) {
             Ok(Some((Kind::Cards, payload))) => {
-                return split(&payload).ok_or_else(|| nonsense(0, "no doors", &call));
+                return split(&payload).ok_or_else(|| astray(at, "sent no doors"));
             }
             Ok(None) => {}
-            Ok(Some((kind, _))) => return Err(nonsense(0, &format!("{kind:?}"), &call)),
-            Err(what) => return Err(nonsense(0, &what, &call)),
+            Ok(Some((kind, _))) => return Err(astray(at, &format!("sent {kind:?}"))),
+            Err(what) => return Err(astray(at, &format!("sent {what}"))),
         }
-        if let Some(error) = hub.end() {
-            return Err(gone(0, &error, &call));
+        if hub.end().is_some() {
+            return Err(astray(at, "was closed before all had met"));
         }
-        pump(&mut [&mut *hub], deadline).map_err(|error| gone(0, &error, &call))?;
+        pump(&mut [&mut *hub], deadline)
+            .map_err(|error| astray(at, &format!("does not answer ({error})")))?;
     }
+}
+
+fn astray(at: &str, what: &str) -> Error {
+    let cure = "see what the process says that opened it; start all ranks from the same build";
+    Error::boot(format!("{at} {what}"), cure)
 }
 
 impl Exchange for Rendezvous {

@@ -160,11 +160,12 @@ fn world(out: &mut dyn Write, comm: &Communicator, collective: Collective) -> io
     writeln!(out, "# circulant {} {}, of i32", env!("CARGO_PKG_VERSION"), collective.name())?;
     writeln!(
         out,
-        "# {} ranks on {} {nodes}, {}, by {}{}",
+        "# {} ranks on {} {nodes}, {}, by {} in {:.0} ms{}",
         comm.size(),
         about.nodes,
         comm.transport(),
         about.boot,
+        about.joined.as_secs_f64() * 1e3,
         if about.crowded { "; more ranks than cores, so waiting ranks give up theirs" } else { "" }
     )?;
     if let Some(why) = &about.without_shm {
