@@ -1,6 +1,7 @@
 /* circulant.h: collectives by one-sided puts. MIT or Apache-2.0. Made from the source; do not edit.
  *
  *     #include <circulant.h>
+ *     #include <stdio.h>
  *
  *     int main(void) {
  *         circulant_comm world;

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
 
 use circulant::comm::raw::RawWindow;
@@ -35,9 +36,16 @@ impl Object for Win {
     }
 }
 
+/// Where a window of no bytes is said to be: not where CIRCULANT_IN_PLACE is.
+const NOWHERE: usize = 4096;
+
 impl Win {
+    fn start(&self) -> *mut u8 {
+        if self.window.is_empty() { ptr::without_provenance_mut(NOWHERE) } else { self.window.start() }
+    }
+
     fn bytes(&self) -> Range<usize> {
-        let start = self.window.start().addr();
+        let start = self.start().addr();
         start..start + self.window.len()
     }
 }
@@ -67,9 +75,9 @@ pub unsafe extern "C" fn circulant_window_alloc(
         memory::check(address, "address")?;
         memory::check(window, "window")?;
         let comm = communicator::get(comm)?;
-        let made = comm.communicator.raw_window(bytes)?;
+        let made = Win { window: comm.communicator.raw_window(bytes)?, world: comm.world };
         let start = made.start();
-        let made = handle::insert(Win { window: made, world: comm.world });
+        let made = handle::insert(made);
         // SAFETY: the caller's `address` and `window` may be written; they are not null (checked above)
         unsafe { memory::give(address, "address", start.cast()).and(memory::give(window, "window", made)) }
     })
@@ -88,7 +96,7 @@ pub unsafe extern "C" fn circulant_window_address(
         let found = handle::get::<Win>(window)?;
         if !address.is_null() {
             // SAFETY: the caller's `address` may be written; it is not null
-            unsafe { address.write(found.window.start().cast()) };
+            unsafe { address.write(found.start().cast()) };
         }
         if !bytes.is_null() {
             // SAFETY: the caller's `bytes` may be written; it is not null

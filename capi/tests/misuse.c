@@ -44,6 +44,10 @@ static void handles(void)
     FAILS(CIRCULANT_ERR_HANDLE, "a window where a communicator belongs", circulant_barrier((circulant_comm)(void *)window));
     OK(circulant_window_free(&window));
     FAILS(CIRCULANT_ERR_NULL, "a window belongs", circulant_window_free(&window));
+    /* One of no bytes has an address that means nothing else. */
+    OK(circulant_window_alloc(world, 0, &address, &window));
+    CHECK(address && address != CIRCULANT_IN_PLACE);
+    OK(circulant_window_free(&window));
     FAILS(CIRCULANT_ERR_NULL, "`address` is null", circulant_window_alloc(world, 100, NULL, &window));
     FAILS(CIRCULANT_ERR_NULL, "`window` is null", circulant_window_alloc(world, 100, &address, NULL));
     CHECK(circulant_window_alloc(world, (size_t)1 << 62, &address, &window) != CIRCULANT_OK);

@@ -83,6 +83,13 @@ pub struct Call {
     pub signature: Signature,
 }
 
+impl Call {
+    /// One number for it among the calls of all communicators, as the lifeline takes it.
+    pub fn name(&self) -> u64 {
+        u64::from(self.communicator) << 32 | u64::from(self.number)
+    }
+}
+
 /// What a message in a slot is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

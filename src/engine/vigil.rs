@@ -165,7 +165,7 @@ impl Vigil {
     }
 
     fn announce(&self, waiting: &Waiting) {
-        self.status.enter(waiting.call.signature.to_string(), waiting.call.number.into());
+        self.status.enter(waiting.call.signature.to_string(), waiting.call.name());
         self.status.awaits(waiting.awaited());
     }
 
@@ -182,19 +182,17 @@ impl Vigil {
     }
 }
 
-/// The peer is in another call of the same number.
+/// Whether the peer is in another call of the same communicator and number. What it does on others is no concern of this call.
 fn agree(rank: Rank, waiting: &Waiting, answer: &Answer) -> Result<()> {
     let mine = waiting.call.signature.to_string();
     match &answer.call {
-        Some((number, theirs)) if *number == u64::from(waiting.call.number) && *theirs != mine => {
-            Err(Error::Disagreement {
-                number: *number,
-                rank,
-                mine,
-                peer: answer.rank,
-                theirs: theirs.clone(),
-            })
-        }
+        Some((name, theirs)) if *name == waiting.call.name() && *theirs != mine => Err(Error::Disagreement {
+            number: waiting.call.number.into(),
+            rank,
+            mine,
+            peer: answer.rank,
+            theirs: theirs.clone(),
+        }),
         _ => Ok(()),
     }
 }
@@ -240,5 +238,29 @@ impl std::fmt::Display for Waiting {
             Some(Awaits::Sent { puts }) => write!(f, "{puts} puts to be sent"),
             None => write!(f, "nothing"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::Collective;
+    use crate::engine::call::Signature;
+
+    #[test]
+    fn who_is_in_a_call_of_another_communicator_does_not_disagree() {
+        let call = |communicator, collective| Call {
+            communicator,
+            number: 5,
+            signature: Signature::bare(collective),
+        };
+        let waiting = Waiting { call: call(1, Collective::Barrier), rounds: 1, awaits: None };
+        let checked = |theirs: Call| {
+            let made = Some((theirs.name(), theirs.signature.to_string()));
+            agree(0, &waiting, &Answer { rank: 2, call: made, text: String::new(), complete: true })
+        };
+        assert!(checked(call(2, Collective::Finalize)).is_ok());
+        assert!(checked(call(1, Collective::Barrier)).is_ok());
+        assert!(matches!(checked(call(1, Collective::Finalize)), Err(Error::Disagreement { number: 5, .. })));
     }
 }

@@ -48,7 +48,8 @@ struct Call {
 }
 
 impl Status {
-    /// A call begins: what it is (all ranks say the same of the same call), and its number, from 1.
+    /// A call begins: what it is (all ranks say the same of the same call), and its number: on its communicator, from
+    /// 1, in the lower half, and the communicator's in the upper one.
     pub fn enter(&self, name: impl Into<String>, number: u64) {
         let call = Call { name: name.into(), number, awaited: None };
         self.now(|now| now.call = Some(call));
@@ -119,6 +120,7 @@ impl Report {
             Report::Idle { finished } => format!("rank {rank} is alive, in no call ({finished} done)"),
             Report::Busy { name, number, awaited } => {
                 let waits = awaited.as_ref().map_or("waits for nobody".to_owned(), waits_for);
+                let number = *number as u32;
                 format!("rank {rank} is alive, in {name} #{number}, {waits}")
             }
             Report::Left => format!("rank {rank} has left in good order"),
