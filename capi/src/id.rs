@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uchar};
 
-use circulant::boot::UniqueId;
+use circulant::boot::{UniqueId, Variables};
 use circulant::comm::Communicator;
 use circulant::comm::settings::Settings;
 
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn circulant_init_id_version(
         memory::check(id.cast_mut(), "id")?;
         // SAFETY: the caller's `id` may be read; it is not null (checked above)
         let id = UniqueId::from_bytes(unsafe { &(*id).bytes })?;
-        let exchange = id.join(place(rank, size)?)?;
+        let exchange = id.join_within(place(rank, size)?, Variables::of_the_process().timeout()?)?;
         Ok(Communicator::world_by(exchange, &Settings::from_environment()?)?)
     };
     // SAFETY: the caller's `world` is null, or may be written

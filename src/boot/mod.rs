@@ -7,6 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | `detect` | reads the environment and decides, without touching a socket |
+//! | `once` | a launcher's word is good for one exchange |
 //! | `single` | one process alone |
 //! | `pmi1` | the launchers' protocol PMI-1: line, client, server |
 //! | `pmix` | PMIx, by a library that is opened at run time |
@@ -26,6 +27,7 @@ mod frame;
 mod graph;
 pub mod launcher;
 mod link;
+mod once;
 pub mod pmi1;
 mod pmix;
 pub mod rendezvous;
@@ -38,6 +40,7 @@ use crate::rank::Place;
 
 use board::Posted;
 pub use detect::{Choice, Variables};
+use once::Once;
 use pmi1::client::Pmi1;
 use pmix::Pmix;
 pub use unique_id::UniqueId;
@@ -64,21 +67,30 @@ pub trait Exchange: Send {
 
 /// Finds out from the environment what started this process, and joins the others.
 ///
+/// A launcher is joined once in a process: what ranks left there for one world would be read for the next.
+///
 /// # Errors
 /// [`Error::Boot`] with the variable, its value and the cure when a variable is malformed, when the
-/// launcher's protocol is not spoken here, or when the others cannot be reached in time.
+/// launcher's protocol is not spoken here, when it was joined already, or when the others cannot be
+/// reached in time.
 pub fn detect() -> Result<Box<dyn Exchange>> {
+    static LAUNCHER: Once = Once::new();
     let variables = Variables::of_the_process();
     let limit = variables.timeout()?;
     Ok(match variables.choose()? {
         Choice::Single => Box::new(single::Single),
         Choice::Pmi1Socket { fd, place } => {
-            Box::new(Posted::new(Pmi1::from_inherited(fd, place, limit)?, limit))
+            let board = LAUNCHER.join(|| Pmi1::from_inherited(fd, place, limit))?;
+            Box::new(Posted::new(board, limit))
         }
         Choice::Pmi1Port { address, id } => {
-            Box::new(Posted::new(Pmi1::from_port(&address, id, limit)?, limit))
+            let board = LAUNCHER.join(|| Pmi1::from_port(&address, id, limit))?;
+            Box::new(Posted::new(board, limit))
         }
-        Choice::Pmix { library } => Box::new(Posted::new(Pmix::join(library, limit)?, limit)),
+        Choice::Pmix { library } => {
+            let board = LAUNCHER.join(|| Pmix::join(library, limit))?;
+            Box::new(Posted::new(board, limit))
+        }
         Choice::Rendezvous { address, place } => {
             Box::new(rendezvous::Rendezvous::meet(&address, place, limit)?)
         }

@@ -23,9 +23,12 @@ use crate::addresses::Scope;
 #[derive(Clone, Copy)]
 pub(super) struct Deadline(Instant);
 
+/// Longer than anybody waits, and less than a clock can say.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
+
 impl Deadline {
     pub(super) fn after(limit: Duration) -> Self {
-        Deadline(Instant::now() + limit)
+        Deadline(Instant::now() + limit.min(FOR_EVER))
     }
 
     /// This one, or the moment after so long if that is sooner.

@@ -93,10 +93,11 @@ impl Communicator {
     ///
     /// Settings come from the environment (see [`Settings`]). All ranks must call it. When the last
     /// communicator, window and request is dropped, the process waits for all others to come as far.
+    /// A launcher serves one world in a process; take others by [`world_by`](Self::world_by).
     ///
     /// # Errors
-    /// Ranks that do not find each other, or are of different versions; no transport, with a line for
-    /// each provider that was considered; a rank that dies meanwhile.
+    /// A second world of one launcher; ranks that do not find each other, or are of different versions; no
+    /// transport, with a line for each provider that was considered; a rank that dies meanwhile.
     pub fn world() -> Result<Communicator> {
         Self::world_with(&Settings::from_environment()?)
     }

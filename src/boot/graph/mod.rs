@@ -118,7 +118,7 @@ impl Graph {
             let count = distance.min(self.place.size - distance) as usize;
             self.targets[k].send(&frame(Kind::Cards, &join(&cards[..count])));
             cards.extend(self.receive(k, count, Deadline::after(limit))?);
-            limit += STEP;
+            limit = limit.saturating_add(STEP);
         }
         self.send_all(Deadline::after(limit))?;
         Ok(cards)

@@ -138,9 +138,7 @@ impl Hub {
 
     fn deadline(&self) -> Deadline {
         // Until somebody comes there is no reason to give up.
-        self.terms
-            .as_ref()
-            .map_or(Deadline::after(Duration::from_secs(u32::MAX.into())), |terms| terms.deadline)
+        self.terms.as_ref().map_or(Deadline::after(Duration::MAX), |terms| terms.deadline)
     }
 
     /// Waits until something comes, and tells from which of the known.

@@ -62,7 +62,7 @@ impl Rendezvous {
     pub(super) fn visit(mut hub: Link, at: String, place: Place, limit: Duration) -> Result<Self> {
         let door = Door::open(hub.socket.scope())?;
         hub.send(&Introduction { size: place.size, limit, card: door.card() }.frame());
-        let doors = doors(&mut hub, &at, Deadline::after(limit + PATIENCE))?;
+        let doors = doors(&mut hub, &at, Deadline::after(limit.saturating_add(PATIENCE)))?;
         let graph = Graph::connect(door, place, &doors, at.clone(), limit)?;
         Ok(Rendezvous { place, at, graph: Some(graph) })
     }
