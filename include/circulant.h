@@ -33,16 +33,18 @@
  * but a line about a rank that waits for long (CIRCULANT_STALL), and never ends the process.
  *
  * Memory. Counts, displacements and sizes are size_t; counts and displacements are in elements, sizes in bytes.
- * Memory need not be aligned. Input and output must be apart (parts that are placed may lie between one another), or
- * one of them CIRCULANT_IN_PLACE. A buffer of no elements may be null. Long calls are quicker on memory of
+ * Memory need not be aligned. Input and output must be apart (parts of the one may lie between parts of the other), as
+ * must the parts of an output, or one of them CIRCULANT_IN_PLACE; what overlaps is CIRCULANT_ERR_ARGUMENT. A buffer of no elements may be null. Long calls are quicker on memory of
  * circulant_window_alloc.
  *
  * Tenses. Each collective is there at once, started (..._start) and prepared (..._prepare); circulant_wait ends
- * the latter two. They make progress in calls of this library, not by themselves.
+ * the latter two. They make progress in calls of this library, not by themselves. In a process, each world has at
+ * most 1024 operations under way or prepared at one time, on all its communicators; one more is CIRCULANT_ERR_ARGUMENT.
  *
  * Threads. Any function may be called on any thread. On one communicator all ranks make the same collective calls,
- * in all three tenses, in the same order, so threads that share one must agree on an order; a request is for one
- * thread at a time. Sentences belong to threads.
+ * in all three tenses, in the same order, so threads that share one must agree on an order; a request is
+ * started by one thread at a time; several may wait for it, and one give it up meanwhile: all return when it is done.
+ * Who comes to a started request after that finds CIRCULANT_ERR_HANDLE. Sentences belong to threads.
  *
  * Not seen, so not an error: memory that is smaller than the counts say, memory given back while a request uses it,
  * strings without end, functions that throw. fork() after circulant_init leaves the library to the parent.
@@ -91,6 +93,9 @@
 // Makes this process a rank of the job that it was started in, by whatever launcher, or by the MPI that is in the
 // process; alone without one. Gives the communicator of all ranks. Settings come from the environment (see the manual).
 //
+// A launcher serves one world in a process: a second call under one is CIRCULANT_ERR_BOOT, also after circulant_finalize.
+// Take further worlds by circulant_init_id or circulant_init_allgather. Alone it may be called again.
+//
 // Collective. int circulant_init(circulant_comm *world)
 //
 // Errors: CIRCULANT_ERR_VERSION where this header does not go with the library; CIRCULANT_ERR_BOOT,
@@ -108,7 +113,8 @@
   circulant_init_allgather_version(CIRCULANT_VERSION_MAJOR, CIRCULANT_VERSION_MINOR, rank, size, allgather,     \
                                    context, world)
 
-// The same by an id of circulant_id_create, among the processes that have it. No variable of a launcher is read.
+// The same by an id of circulant_id_create, among the processes that have it. No variable of a launcher is read. Waits
+// for the others for CIRCULANT_BOOT_TIMEOUT seconds, 60 if it is not set.
 //
 // Collective. int circulant_init_id(int rank, int size, const circulant_id *id, circulant_comm *world)
 //
@@ -434,8 +440,8 @@ int circulant_comm_free(circulant_comm *comm);
 // library's choice; `blocks` 0 for the library's choice. Holds for later calls on this communicator and those
 // that are split off. Local, but all ranks must say the same. Whether the two fit a call, that call tells.
 //
-// Errors: CIRCULANT_ERR_ARGUMENT for no collective, no algorithm of it, or negative blocks; CIRCULANT_ERR_HANDLE,
-// CIRCULANT_ERR_NULL.
+// Errors: CIRCULANT_ERR_ARGUMENT for no collective, no algorithm of it, negative blocks, or CIRCULANT_BARRIER in
+// another way than the ranks' nodes give; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
 int circulant_comm_set_algorithm(circulant_comm comm,
                                  int collective,
                                  const char *algorithm,
@@ -909,12 +915,13 @@ int circulant_alltoallv_prepare(const void *input,
 // CIRCULANT_ERR_NULL; and those of the call.
 int circulant_start(circulant_request request);
 
-// Makes progress, and says whether a call is done: 1 or 0 in `*done`. Never waits.
+// Makes progress, and says whether a call is done: 1 or 0 in `*done`. Never waits; 0 while another thread waits.
 //
 // A started call that is done is given up, and `*request` set to null; a prepared one is kept.
 //
 // Errors: those of the call; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
-int circulant_test(circulant_request *request, int *done);
+int circulant_test(circulant_request *request,
+                   int *done);
 
 // Waits until a call is done. A started call is then given up, and `*request` set to null; a prepared one is
 // kept, and one that does not run is done.
@@ -927,7 +934,8 @@ int circulant_wait(circulant_request *request);
 // Errors: that of the first call that has one, after all have been waited for.
 int circulant_wait_all(size_t count, circulant_request *requests);
 
-// Gives a request up, and sets `*request` to null. Waits for a call that runs, as its memory is the caller's.
+// Gives a request up, and sets `*request` to null. Waits for a call that runs, as its memory is the caller's,
+// also where another thread waits for it: that one gets the call's outcome.
 //
 // Errors: CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
 int circulant_request_free(circulant_request *request);

@@ -108,6 +108,20 @@ impl Comm {
         self.wishes.write().unwrap_or_else(PoisonError::into_inner).insert(collective, wish);
     }
 
+    /// How a barrier is done follows from the nodes, so no other way can be had.
+    fn check_barrier(&self, wish: &Wish) -> Result<()> {
+        let only = self.communicator.barrier_choice();
+        let is_it = wish.algorithm.as_deref().is_none_or(|name| name == only.algorithm);
+        if is_it && wish.blocks.is_none_or(|blocks| blocks == only.blocks) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            CIRCULANT_ERR_ARGUMENT,
+            "a barrier's algorithm and blocks follow from the nodes of the ranks",
+            format!("take `{}`, or null, and 0 blocks", only.algorithm),
+        ))
+    }
+
     /// The call as it is wished to be done.
     pub fn as_wished(&self, call: RawCall) -> RawCall {
         let wishes = self.wishes.read().unwrap_or_else(PoisonError::into_inner);
@@ -226,8 +240,8 @@ pub unsafe extern "C" fn circulant_comm_free(comm: *mut CommunicatorHandle) -> c
 /// library's choice; `blocks` 0 for the library's choice. Holds for later calls on this communicator and those
 /// that are split off. Local, but all ranks must say the same. Whether the two fit a call, that call tells.
 ///
-/// Errors: CIRCULANT_ERR_ARGUMENT for no collective, no algorithm of it, or negative blocks; CIRCULANT_ERR_HANDLE,
-/// CIRCULANT_ERR_NULL.
+/// Errors: CIRCULANT_ERR_ARGUMENT for no collective, no algorithm of it, negative blocks, or CIRCULANT_BARRIER in
+/// another way than the ranks' nodes give; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn circulant_comm_set_algorithm(
     comm: CommunicatorHandle,
@@ -247,7 +261,11 @@ pub unsafe extern "C" fn circulant_comm_set_algorithm(
                 "take 1 or more, or 0 for the library's choice",
             )
         })?;
-        comm.wish(collective, Wish { algorithm, blocks: Some(blocks).filter(|&blocks| blocks > 0) });
+        let wish = Wish { algorithm, blocks: Some(blocks).filter(|&blocks| blocks > 0) };
+        if collective == Collective::Barrier {
+            return comm.check_barrier(&wish);
+        }
+        comm.wish(collective, wish);
         Ok(())
     })
 }

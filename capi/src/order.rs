@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use circulant::collective::Collective;
@@ -22,8 +23,17 @@ pub struct Order {
     pub comm: Arc<Comm>,
     element: Element,
     call: RawCall,
-    input: Option<Span>,
-    output: Option<Span>,
+    input: Option<Side>,
+    output: Option<Side>,
+}
+
+/// A buffer, and which bytes it has.
+struct Side {
+    span: Span,
+    /// From its first to its last.
+    all: Range<usize>,
+    /// The parts that have any, from the lowest on, where they are not one after the other.
+    placed: Vec<Range<usize>>,
 }
 
 /// How many elements a buffer has.
@@ -98,14 +108,14 @@ impl Order {
     /// Unless it is refused, null or in place, `start` is memory of this extent, valid for reads until the
     /// call is done.
     pub unsafe fn input(self, start: *const c_void, extent: Extent, in_place: InPlace) -> Result<Order> {
-        let input = self.span("input", start.cast_mut(), extent, in_place)?;
+        let input = self.side("input", start.cast_mut(), extent, in_place)?;
         Ok(Order { input, ..self })
     }
 
     /// # Safety
     /// As [`input`](Self::input), and for writes.
     pub unsafe fn output(self, start: *mut c_void, extent: Extent, in_place: InPlace) -> Result<Order> {
-        let output = self.span("output", start, extent, in_place)?;
+        let output = self.side("output", start, extent, in_place)?;
         Ok(Order { output, ..self })
     }
 
@@ -125,13 +135,13 @@ impl Order {
         unsafe { self.input(input, all, InPlace::Allowed)?.output(output, result, InPlace::Refused) }
     }
 
-    fn span(
+    fn side(
         &self,
         name: &str,
         start: *mut c_void,
         extent: Extent,
         in_place: InPlace,
-    ) -> Result<Option<Span>> {
+    ) -> Result<Option<Side>> {
         let bytes = extent.end(name)?.checked_mul(self.element.unit);
         let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_large(name))?;
         if is_in_place(start) {
@@ -148,39 +158,41 @@ impl Order {
             let what = format!("`{name}` is null, for {bytes} bytes");
             return Err(Failure::new(CIRCULANT_ERR_NULL, what, "give memory of that size"));
         }
-        start.addr().checked_add(bytes).ok_or_else(|| too_large(name))?;
-        Ok(Some(extent.at(start.cast())))
+        let from = start.addr();
+        let all = from..from.checked_add(bytes).ok_or_else(|| too_large(name))?;
+        let span = extent.at(start.cast());
+        let placed = if span.places.is_some() { extent.bytes(from, self.element.unit) } else { Vec::new() };
+        Ok(Some(Side { span, all, placed }))
     }
 
+    /// What is written is apart from what is read, and from what else is written.
     fn check_apart(&self) -> Result<()> {
-        let (Some(input), Some(output)) = (&self.input, &self.output) else { return Ok(()) };
-        let (one, two) = (self.bytes(input), self.bytes(output));
-        if one.end <= two.start || two.end <= one.start || one.is_empty() || two.is_empty() {
-            return Ok(());
+        let Some(output) = &self.output else { return Ok(()) };
+        if output.parts().windows(2).any(|two| two[1].start < two[0].end) {
+            return Err(Failure::new(
+                CIRCULANT_ERR_ARGUMENT,
+                "parts of `output` overlap",
+                "give counts and displacements of parts that are apart",
+            ));
         }
-        if input.places.is_some() || output.places.is_some() {
-            // Parts of the one may lie between parts of the other.
-            return Ok(());
+        match &self.input {
+            Some(input) if input.overlaps(output) => Err(Failure::new(
+                CIRCULANT_ERR_ARGUMENT,
+                "`input` and `output` overlap",
+                "give memory that is apart, or CIRCULANT_IN_PLACE",
+            )),
+            _ => Ok(()),
         }
-        Err(Failure::new(
-            CIRCULANT_ERR_ARGUMENT,
-            "`input` and `output` overlap",
-            "give memory that is apart, or CIRCULANT_IN_PLACE",
-        ))
-    }
-
-    fn bytes(&self, span: &Span) -> Range<usize> {
-        let start = span.start.addr();
-        start..start + span.elements * self.element.unit
     }
 
     /// Makes the call, from beginning to end.
     pub fn run(self) -> Result<()> {
         self.check_apart()?;
         let call = self.comm.as_wished(self.call);
+        let (input, output) = (self.input.map(Side::span), self.output.map(Side::span));
         // SAFETY: - the spans are valid for this call (`input`, `output`)
-        //         - they do not overlap (check_apart, and the header's word where parts are placed)
-        unsafe { self.comm.communicator.run_raw(&call, self.input, self.output)? };
+        //         - they do not overlap (check_apart)
+        unsafe { self.comm.communicator.run_raw(&call, input, output)? };
         Ok(())
     }
 
@@ -188,22 +200,54 @@ impl Order {
     pub fn start(self) -> Result<RawRequest> {
         self.check_apart()?;
         let call = self.comm.as_wished(self.call);
+        let (input, output) = (self.input.map(Side::span), self.output.map(Side::span));
         // SAFETY: as in `run`, until the request is done
-        Ok(unsafe { self.comm.communicator.start_raw(&call, self.input, self.output)? })
+        Ok(unsafe { self.comm.communicator.start_raw(&call, input, output)? })
     }
 
     /// Prepares the call.
     pub fn prepare(self) -> Result<RawRequest> {
         self.check_apart()?;
         let call = self.comm.as_wished(self.call);
+        let (input, output) = (self.input.map(Side::span), self.output.map(Side::span));
         // SAFETY: as in `run`, until the request is freed
-        Ok(unsafe { self.comm.communicator.prepare_raw(&call, self.input, self.output)? })
+        Ok(unsafe { self.comm.communicator.prepare_raw(&call, input, output)? })
     }
 
     /// The windows that its memory is in, which must outlive it.
     pub fn windows(&self) -> Vec<Arc<Win>> {
-        let spans = self.input.iter().chain(&self.output).map(|span| self.bytes(span));
-        window::holding(&spans.collect::<Vec<_>>())
+        let sides = self.input.iter().chain(&self.output).map(|side| side.all.clone());
+        window::holding(&sides.collect::<Vec<_>>())
+    }
+}
+
+impl Side {
+    fn span(self) -> Span {
+        self.span
+    }
+
+    fn parts(&self) -> &[Range<usize>] {
+        if self.placed.is_empty() { slice::from_ref(&self.all) } else { &self.placed }
+    }
+
+    /// Parts of the one may lie between parts of the other.
+    fn overlaps(&self, other: &Side) -> bool {
+        let are_apart = |one: &Range<usize>, two: &Range<usize>| one.end <= two.start || two.end <= one.start;
+        if self.all.is_empty() || other.all.is_empty() || are_apart(&self.all, &other.all) {
+            return false;
+        }
+        // The parts of both are in the order of their beginnings: who ends before the other's next has met all it can.
+        let (mut ours, mut theirs) = (self.parts(), other.parts());
+        while let (Some((one, more)), Some((two, others))) = (ours.split_first(), theirs.split_first()) {
+            if one.end <= two.start {
+                ours = more;
+            } else if two.end <= one.start {
+                theirs = others;
+            } else {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -229,6 +273,16 @@ impl Extent<'_> {
                 .try_fold(0, |end, (count, place)| Some(place.checked_add(*count)?.max(end))),
         }
         .ok_or_else(|| too_large(name))
+    }
+
+    /// The bytes of parts that are placed and not empty, from the lowest on.
+    fn bytes(&self, from: usize, unit: usize) -> Vec<Range<usize>> {
+        let Extent::Parts(counts, Some(places)) = self else { return Vec::new() };
+        let parts = counts.iter().zip(*places).filter(|(count, _)| **count > 0);
+        let mut bytes: Vec<_> =
+            parts.map(|(count, place)| from + place * unit..from + (place + count) * unit).collect();
+        bytes.sort_unstable_by_key(|part| part.start);
+        bytes
     }
 
     fn at(&self, start: *mut u8) -> Span {

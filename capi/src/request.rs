@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use circulant::comm::raw::RawRequest;
 
@@ -19,7 +19,7 @@ pub enum RequestObject {}
 /// A call in the background.
 pub type RequestHandle = *mut RequestObject;
 
-/// A call in the background, for one thread at a time.
+/// A call in the background. A thread that waits for it has its state until it is done.
 pub struct Request {
     state: Mutex<State>,
     is_prepared: bool,
@@ -29,6 +29,8 @@ pub struct Request {
 struct State {
     raw: RawRequest,
     is_running: bool,
+    /// How it ended, for all who waited.
+    failure: Option<Failure>,
     /// Dropped after `raw`, which waits for what is under way in them.
     _windows: Vec<Arc<Win>>,
 }
@@ -63,20 +65,51 @@ impl Request {
             return Err(Failure::new(CIRCULANT_ERR_ARGUMENT, what, "wait for it first"));
         }
         state.raw.start()?;
-        state.is_running = true;
+        (state.is_running, state.failure) = (true, None);
         Ok(())
     }
 
     fn wait(&self) -> Result<()> {
         let mut state = self.state();
-        if std::mem::take(&mut state.is_running) { Ok(state.raw.wait()?) } else { Ok(()) }
+        if state.is_running {
+            let outcome = state.raw.wait();
+            state.end(outcome);
+        }
+        state.outcome()
     }
 
+    /// Where another thread waits, that one makes progress, and it is not done.
     fn test(&self) -> Result<bool> {
-        let mut state = self.state();
-        // After an error nothing runs any more.
-        state.is_running = std::mem::take(&mut state.is_running) && !state.raw.test()?;
-        Ok(!state.is_running)
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(false),
+        };
+        if state.is_running {
+            match state.raw.test() {
+                Ok(false) => return Ok(false),
+                outcome => state.end(outcome.map(drop)),
+            }
+        }
+        state.outcome().map(|()| true)
+    }
+
+    /// Waits until nobody has the call's memory, whoever else waits. How it ended is for them, and for the next
+    /// call, to tell.
+    pub fn settle(&self) {
+        self.wait().unwrap_or_default();
+    }
+}
+
+impl State {
+    /// Done, or failed: after an error nothing runs any more.
+    fn end(&mut self, outcome: circulant::error::Result<()>) {
+        self.is_running = false;
+        self.failure = outcome.err().map(Failure::from);
+    }
+
+    fn outcome(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -120,7 +153,7 @@ unsafe fn in_background(
         memory::check(request, "request")?;
         let order = order()?;
         let (world, windows) = (order.comm.world, order.windows());
-        let state = State { raw: begin(order)?, is_running: !is_prepared, _windows: windows };
+        let state = State { raw: begin(order)?, is_running: !is_prepared, failure: None, _windows: windows };
         let made = handle::insert(Request { state: Mutex::new(state), is_prepared, world });
         // SAFETY: it may be written (the caller's promise), as it is not null (checked above)
         unsafe { memory::give(request, "request", made) }
@@ -137,7 +170,7 @@ pub extern "C" fn circulant_start(request: RequestHandle) -> c_int {
     guard("circulant_start", || handle::get::<Request>(request)?.start())
 }
 
-/// Makes progress, and says whether a call is done: 1 or 0 in `*done`. Never waits.
+/// Makes progress, and says whether a call is done: 1 or 0 in `*done`. Never waits; 0 while another thread waits.
 ///
 /// A started call that is done is given up, and `*request` set to null; a prepared one is kept.
 ///
@@ -203,20 +236,23 @@ unsafe fn finish(request: *mut RequestHandle, act: impl FnOnce(&Request) -> Resu
     let found = handle::get::<Request>(handle)?;
     let outcome = act(&found);
     if !found.is_prepared && !matches!(outcome, Ok(false)) {
-        handle::remove::<Request>(handle)?;
+        // Another thread that waited may have been first, which is no failure of this wait.
+        drop(handle::remove::<Request>(handle));
         // SAFETY: as above, written
         unsafe { request.write(ptr::null_mut()) };
     }
     outcome
 }
 
-/// Gives a request up, and sets `*request` to null. Waits for a call that runs, as its memory is the caller's.
+/// Gives a request up, and sets `*request` to null. Waits for a call that runs, as its memory is the caller's,
+/// also where another thread waits for it: that one gets the call's outcome.
 ///
 /// Errors: CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn circulant_request_free(request: *mut RequestHandle) -> c_int {
     guard("circulant_request_free", || {
         // SAFETY: the caller's `request` may be read and written, where it is not null
-        unsafe { memory::take(request, "request", handle::remove::<Request>) }.map(drop)
+        unsafe { memory::take(request, "request", handle::remove::<Request>) }?.settle();
+        Ok(())
     })
 }

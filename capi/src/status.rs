@@ -60,7 +60,7 @@ const NAMES: [&CStr; 15] = [
 ];
 
 /// Why a function fails.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure {
     pub code: c_int,
     pub sentence: String,

@@ -99,7 +99,9 @@ pub unsafe extern "C" fn circulant_finalize(world: *mut CommunicatorHandle) -> c
 
 fn leave(comm: Arc<Comm>) -> Result<()> {
     let number = comm.world;
-    drop(handle::remove_all::<Request>(|request| request.world == number));
+    handle::remove_all::<Request>(|request| request.world == number)
+        .iter()
+        .for_each(|request| request.settle());
     // The last drop waits for the others too, but has nobody to tell an error to.
     let last = comm.communicator.barrier();
     drop(handle::remove_all::<Win>(|window| window.world == number));

@@ -100,10 +100,31 @@ static void arguments(void)
     FAILS(CIRCULANT_ERR_ARGUMENT, "overlap", circulant_allreduce(data, data + 7, 8, CIRCULANT_INT, CIRCULANT_SUM, world));
     FAILS(CIRCULANT_ERR_ARGUMENT, "CIRCULANT_IN_PLACE as `output`",
           circulant_allreduce(data, CIRCULANT_IN_PLACE, 8, CIRCULANT_INT, CIRCULANT_SUM, world));
+    if (size > 1) {
+        /* Parts of the one may lie between parts of the other, and empty ones anywhere; none in one another. */
+        size_t even[64], odd[64];
+        for (int r = 0; r < size; r++)
+            even[r] = 2 * (size_t)r, odd[r] = 2 * (size_t)(size - 1 - r);
+        OK(circulant_alltoallv(data, counts, even, data + 1, counts, odd, CIRCULANT_INT, world));
+        FAILS(CIRCULANT_ERR_ARGUMENT, "`input` and `output` overlap",
+              circulant_alltoallv(data, counts, even, data, counts, even, CIRCULANT_INT, world));
+        FAILS(CIRCULANT_ERR_ARGUMENT, "`input` and `output` overlap",
+              circulant_alltoallv(data, counts, odd, data, counts, NULL, CIRCULANT_INT, world));
+        FAILS(CIRCULANT_ERR_ARGUMENT, "`input` and `output` overlap",
+              circulant_allgatherv(data + odd[0], data, counts, odd, CIRCULANT_INT, world));
+        OK(circulant_allgatherv(data + 1, data, counts, odd, CIRCULANT_INT, world));
+        odd[0] = odd[1];
+        FAILS(CIRCULANT_ERR_ARGUMENT, "parts of `output` overlap",
+              circulant_allgatherv(more, data, counts, odd, CIRCULANT_INT, world));
+    }
     if (rank != 0)
         FAILS(CIRCULANT_ERR_ARGUMENT, "CIRCULANT_IN_PLACE as `input`",
               circulant_reduce(CIRCULANT_IN_PLACE, more, 8, CIRCULANT_INT, CIRCULANT_SUM, 0, world));
     FAILS(CIRCULANT_ERR_ARGUMENT, "colour -7", circulant_comm_split(world, -7, 0, &(circulant_comm){NULL}));
+
+    OK(circulant_comm_set_algorithm(world, CIRCULANT_BARRIER, NULL, 0));
+    FAILS(CIRCULANT_ERR_ARGUMENT, "a barrier's algorithm and blocks follow from the nodes",
+          circulant_comm_set_algorithm(world, CIRCULANT_BARRIER, NULL, 7));
 
     FAILS(CIRCULANT_ERR_TYPE, "0 is no type", circulant_broadcast(data, 1, 0, 0, world));
     FAILS(CIRCULANT_ERR_TYPE, "99 is no type", circulant_broadcast(data, 1, 99, 0, world));
@@ -141,6 +162,19 @@ static void strings(void)
     CHECK(strcmp(circulant_error_name(-3), "no code of circulant's") == 0);
 }
 
+/* What one launcher's word is good for: one world. A process without a launcher may have any number. */
+static void worlds(void)
+{
+    circulant_comm other = NULL;
+    if (size > 1) {
+        FAILS(CIRCULANT_ERR_BOOT, "circulant_init_id", circulant_init(&other));
+        CHECK(!other);
+    } else {
+        OK(circulant_init(&other));
+        OK(circulant_finalize(&other));
+    }
+}
+
 int main(void)
 {
     circulant_comm again;
@@ -153,11 +187,13 @@ int main(void)
     handles();
     arguments();
     strings();
+    worlds();
     OK(circulant_allreduce(&rank, &sum, 1, CIRCULANT_INT, CIRCULANT_SUM, world));
     CHECK(sum == size * (size - 1) / 2);
     again = world;
     OK(circulant_finalize(&world));
     CHECK(!world);
+    worlds();
     FAILS(CIRCULANT_ERR_HANDLE, "freed", circulant_barrier(again));
     FAILS(CIRCULANT_ERR_HANDLE, "freed", circulant_finalize(&again));
     FAILS(CIRCULANT_ERR_NULL, "null", circulant_finalize(&world));
