@@ -153,6 +153,9 @@ pub struct Engine {
     patience: Patience,
     vigil: Vigil,
     held_up: bool,
+    /// What else is to be done while nothing happens, and whether it has slept since something did.
+    meanwhile: Option<fn()>,
+    napped: bool,
     crowd: Arc<Crowd>,
     /// A thread carries it on, though it may have let others in for a moment.
     carried: bool,
@@ -220,6 +223,8 @@ impl Engine {
             patience,
             vigil,
             held_up: false,
+            meanwhile: None,
+            napped: false,
             crowd: Arc::new(Crowd::new()?),
             carried: false,
             awaiting: 0,
@@ -527,6 +532,7 @@ impl Engine {
             if happened {
                 self.patience.rewarded();
                 self.vigil.rest();
+                self.napped = false;
             }
             if self.crowd.is_outside() || self.is_another_done() {
                 return Ok(Waited::LetIn);
@@ -551,11 +557,19 @@ impl Engine {
             && self.operations.iter().flatten().any(|entry| entry.awaited && entry.operation.is_done())
     }
 
+    /// Has `meanwhile` called by who waits, again and again while nothing happens.
+    pub fn while_waiting(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
+    }
+
     fn sleep(&mut self, handle: Handle) -> Result<()> {
         if let Some(Some(Entry { operation, .. })) = self.operations.get(handle) {
             self.vigil.watch(|| operation.waiting())?;
         }
-        let nap = if self.held_up { SHORT_NAP } else { NAP };
+        if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
+            meanwhile();
+        }
+        let nap = if self.held_up || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
         let bell = self.crowd.wake();
         let slept = match self.vigil.wake() {
             Some(news) => self.io.transport.sleep(&[bell, news], nap),
