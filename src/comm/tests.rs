@@ -1,6 +1,8 @@
 //! The whole stack over the loopback transport, all ranks in one thread (seeded, so that a failure can
 //! be repeated) or each in a thread of its own.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 use crate::fold::Sum;
 use crate::transport::faulty::{Faults, Faulty};
@@ -364,6 +366,29 @@ fn a_rank_that_is_lost_ends_the_waits_of_all_threads() {
         comm.world.engine().shut_down(error);
         for wait in waits {
             assert!(wait.join().unwrap().unwrap_err().to_string().contains("an end"));
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_waits_does_something_else_meanwhile() {
+    static DONE: AtomicU32 = AtomicU32::new(0);
+    let comms = Communicator::loopback(2, 0).unwrap();
+    std::thread::scope(|threads| {
+        for comm in comms {
+            threads.spawn(move || {
+                match comm.rank() {
+                    0 => comm.while_waiting(|| {
+                        DONE.fetch_add(1, Ordering::Relaxed);
+                    }),
+                    _ => {
+                        while DONE.load(Ordering::Relaxed) == 0 {
+                            std::thread::yield_now();
+                        }
+                    }
+                }
+                comm.barrier().unwrap();
+            });
         }
     });
 }

@@ -153,6 +153,9 @@ pub struct Engine {
     patience: Patience,
     vigil: Vigil,
     held_up: bool,
+    /// What else is to be done while nothing happens, and whether it has slept since something did.
+    meanwhile: Option<fn()>,
+    napped: bool,
     crowd: Arc<Crowd>,
     /// A thread carries it on, though it may have let others in for a moment.
     carried: bool,
@@ -230,6 +233,8 @@ impl Engine {
             patience,
             vigil,
             held_up: false,
+            meanwhile: None,
+            napped: false,
             crowd: Arc::new(Crowd::new()?),
             carried: false,
             awaiting: 0,
@@ -545,6 +550,7 @@ impl Engine {
             let happened = !self.is_quiet() && self.progress()?;
             if happened {
                 self.patience.rewarded();
+                self.napped = false;
             }
             if self.crowd.is_outside() || self.is_another_done() {
                 return Ok(Waited::LetIn);
@@ -586,9 +592,17 @@ impl Engine {
         }
     }
 
+    /// Has `meanwhile` called by who waits, again and again while nothing happens.
+    pub fn while_waiting(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
+    }
+
     fn sleep(&mut self, handle: Handle) -> Result<()> {
         self.watch(handle)?;
-        let nap = if self.held_up { SHORT_NAP } else { NAP };
+        if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
+            meanwhile();
+        }
+        let nap = if self.held_up || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
         let bell = self.crowd.wake();
         let slept = match self.vigil.wake() {
             Some(news) => self.io.transport.sleep(&[bell, news], nap),
