@@ -48,8 +48,8 @@
 //! - What is safe says `#![forbid(unsafe_code)]` at its head, for all below it: rank, collective, schedule, plan,
 //!   algorithm, select, lifeline, locality, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
 //!   [`transport::shm`], `transport::fabric`, bytes as elements ([`fold::element`], [`fold::Located`]), and the windows
-//!   and lent slices of `comm`; and in the three places of [`boot`] where a launcher's processes and descriptors are
-//!   taken over, and libpmix is called.
+//!   and lent slices of `comm`; and in the four places of [`boot`] where a launcher's processes and descriptors are
+//!   taken over, libpmix is called, and the MPI library of the process ([`boot::mpi`]).
 //! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`; nothing but one
 //!   file of [`locality`] names hwloc.
 

@@ -96,6 +96,11 @@ impl<'a> Variables<'a> {
         }
     }
 
+    /// Whether neither a way of boot nor a place to meet is named, so that MPI goes first where it is.
+    pub fn leave_it_to_mpi(&self) -> bool {
+        ["CIRCULANT_BOOT", "CIRCULANT_RENDEZVOUS"].iter().all(|name| self.text(name).is_none())
+    }
+
     fn found(&self) -> Result<Choice> {
         if let Some(choice) = self.rendezvous()? {
             return Ok(choice);
@@ -264,6 +269,15 @@ mod tests {
         let batch = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_JOB_ID", "9")];
         assert_eq!(choose(&batch).unwrap(), Choice::Single);
         assert_eq!(choose(&[("PMI_RANK", "0"), ("PMI_SIZE", "1")]).unwrap(), Choice::Single);
+    }
+
+    #[test]
+    fn mpi_goes_first_unless_a_way_is_named() {
+        let left = |name: &'static str| {
+            Variables::new(move |asked| (asked == name).then(String::new)).leave_it_to_mpi()
+        };
+        assert!(left("PMI_FD") && left("PMIX_RANK"));
+        assert!(!left("CIRCULANT_BOOT") && !left("CIRCULANT_RENDEZVOUS"));
     }
 
     #[test]

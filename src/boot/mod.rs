@@ -15,6 +15,7 @@
 //! | `graph` | an allgather among neighbours on the circle |
 //! | `frame`, `fault`, `link`, `socket` | what goes over their connections, and how nobody waits for ever |
 //! | `rendezvous` | TCP to an agreed address, where there is no launcher |
+//! | `mpi` | the MPI library that is in this process, and an exchange over it |
 //! | `callback` | an allgather that the caller has |
 //! | `unique_id` | TCP to the process that made an id, which the caller passes on |
 //! | `launcher` | starts ranks on this machine and serves PMI-1 to them |
@@ -27,6 +28,7 @@ mod frame;
 mod graph;
 pub mod launcher;
 mod link;
+pub mod mpi;
 mod once;
 pub mod pmi1;
 mod pmix;
@@ -76,6 +78,9 @@ pub trait Exchange: Send {
 pub fn detect() -> Result<Box<dyn Exchange>> {
     static LAUNCHER: Once = Once::new();
     let variables = Variables::of_the_process();
+    if let Some(exchange) = over_mpi(&variables)? {
+        return Ok(exchange);
+    }
     let limit = variables.timeout()?;
     Ok(match variables.choose()? {
         Choice::Single => Box::new(single::Single),
@@ -95,6 +100,22 @@ pub fn detect() -> Result<Box<dyn Exchange>> {
             Box::new(rendezvous::Rendezvous::meet(&address, place, limit)?)
         }
     })
+}
+
+/// Over MPI, where it is in this process and no variable names another way: a launcher's protocol is MPI's alone.
+fn over_mpi(variables: &Variables<'_>) -> Result<Option<Box<dyn Exchange>>> {
+    if !variables.leave_it_to_mpi() {
+        return Ok(None);
+    }
+    let Some(mpi) = mpi::Mpi::find()? else { return Ok(None) };
+    if mpi.is_running()? {
+        return Ok(Some(Box::new(mpi::MpiExchange::new(&mpi)?)));
+    }
+    let what = format!("{} is in this process, and MPI is not initialised", mpi.file.display());
+    Err(Error::boot(
+        what,
+        "call MPI_Init first, and MPI_Finalize last; CIRCULANT_BOOT=single runs this process alone",
+    ))
 }
 
 /// Refuses a card that no exchange carries, before anything is sent.

@@ -22,7 +22,7 @@ const HEAD: usize = 5;
 impl Communicator {
     /// Splits the communicator: the ranks with one colour make a new one, in the order of their keys (and
     /// of their ranks here, where keys are equal). A rank without colour gets `None`. All ranks must
-    /// call it. Two allgathers of a few words; the second, with the places of new slots, only where there
+    /// call it. An allgather of a few words; and two more, about new slots, where there
     /// are more than 48 ranks in the world.
     ///
     /// ```
@@ -59,7 +59,7 @@ impl Communicator {
 
     /// A communicator of some of this one's ranks, in the given order, made by a call of these alone. `agree` is a
     /// means that they have among them: an allgather of as many bytes from each, in that order, which is
-    /// called once or (in a world of more than 48 ranks) twice.
+    /// called once or (in a world of more than 48 ranks) three times.
     ///
     /// # Errors
     /// Ranks that this communicator does not have, or that come twice; this rank not among them; whatever
@@ -116,7 +116,7 @@ impl Communicator {
         takes_part: bool,
         (reserved, number): (u32, u32),
         everybody: &[Rank],
-        exchange: impl FnOnce(&[u64]) -> Result<Vec<Vec<u64>>>,
+        exchange: impl FnMut(&[u64]) -> Result<Vec<Vec<u64>>>,
     ) -> Result<Communicator> {
         if reserved != number {
             self.world.return_number(reserved);
@@ -180,15 +180,24 @@ impl Communicator {
         place: Place,
         group: &[Rank],
         everybody: &[Rank],
-        exchange: impl FnOnce(&[u64]) -> Result<Vec<Vec<u64>>>,
+        mut exchange: impl FnMut(&[u64]) -> Result<Vec<Vec<u64>>>,
     ) -> Result<()> {
         let peers: Vec<Rank> = match place.size {
             1 => Vec::new(),
             _ => neighbours(place).into_iter().map(|rank| group[rank as usize]).collect(),
         };
-        let own = self.world.engine().add_channels(&peers)?;
-        let all = exchange(&encode(&own))?;
         let me = self.world_rank(self.rank());
+        let lacks = self.world.engine().without_channel(&peers);
+        let all = exchange(&encode(&Card { peers: lacks.clone(), ..Card::default() }))?;
+        // Both ends add a channel where either has none: while other threads make some, one may have it already.
+        let is_lacked_by = |rank: &Rank| {
+            let found = everybody.iter().position(|other| other == rank);
+            found.is_some_and(|found| decode(&all[found]).peers.contains(&me))
+        };
+        let missing: Vec<Rank> =
+            peers.into_iter().filter(|rank| lacks.contains(rank) || is_lacked_by(rank)).collect();
+        let own = self.world.engine().add_channels(&missing)?;
+        let all = exchange(&encode(&own))?;
         let there = |rank: Rank| {
             let found = everybody.iter().position(|&other| other == rank)?;
             decode(&all[found]).there(me)

@@ -176,6 +176,13 @@ impl Communicator {
         }
     }
 
+    /// Has `meanwhile` called by the threads of this process that wait in calls, some thousand times a second while
+    /// nothing happens: for a library beside this one that others may wait for, and that has no thread of its own.
+    /// It must not make calls here.
+    pub fn while_waiting(&self, meanwhile: fn()) {
+        self.world.engine().while_waiting(meanwhile);
+    }
+
     /// This process's rank, `0 <= rank < size`.
     pub fn rank(&self) -> Rank {
         self.place.rank

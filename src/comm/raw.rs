@@ -52,7 +52,7 @@ impl Span {
         let mut next = 0;
         let adjacent = counts.iter().zip(places).all(|(&count, &place)| {
             let fits = count == 0 || place == next;
-            next += count;
+            next = next.saturating_add(count);
             fits
         });
         Span { start, elements, places: (!adjacent).then(|| places.into()) }

@@ -62,9 +62,10 @@ impl Held {
     }
 
     pub(super) fn start(&self) -> Result<()> {
-        self.before.iter().for_each(Move::make);
-        self.due.store(true, Ordering::Relaxed);
-        self.world.engine().start(self.handle)
+        self.world.start(self.handle, || {
+            self.before.iter().for_each(Move::make);
+            self.due.store(true, Ordering::Relaxed);
+        })
     }
 
     pub(super) fn wait(&self) -> Result<()> {
@@ -74,7 +75,7 @@ impl Held {
     }
 
     pub(super) fn test(&self) -> Result<bool> {
-        let done = self.world.engine().test(self.handle)?;
+        let done = self.world.test(self.handle)?;
         if done {
             self.land();
         }

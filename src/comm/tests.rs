@@ -1,6 +1,8 @@
 //! The whole stack over the loopback transport, all ranks in one thread (seeded, so that a failure can
 //! be repeated) or each in a thread of its own.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use super::*;
 use crate::fold::Sum;
 use crate::transport::faulty::{Faults, Faulty};
@@ -308,12 +310,17 @@ fn a_call_that_is_remembered_has_let_go_of_its_operator() {
 
 #[test]
 fn ranks_that_disagree_after_calls_that_were_made_again_are_told_both() {
-    let said = on_threads(Communicator::loopback(2, 9).unwrap(), |comm| {
+    let comms = Communicator::loopback(2, 9).unwrap();
+    let worlds: Vec<_> = comms.iter().map(|comm| Arc::clone(&comm.world)).collect();
+    let said = on_threads(comms, |comm| {
         for bytes in [8, 16, 8, 16] {
             comm.run(&mut vec![1_u8; bytes], Call::allreduce(Sum)).unwrap();
         }
         let bytes = 8 + 8 * comm.rank() as usize;
-        comm.run(&mut vec![1_u8; bytes], Call::allreduce(Sum)).unwrap_err().to_string()
+        let error = comm.run(&mut vec![1_u8; bytes], Call::allreduce(Sum)).unwrap_err();
+        // Whoever is told first may have sent nothing, and threads have no lifeline to tell the other by.
+        worlds[1 - comm.rank() as usize].engine().shut_down(error.clone());
+        error.to_string()
     });
     assert!(said.iter().any(|said| said.contains("8 bytes") && said.contains("16 bytes")), "{said:?}");
 }
@@ -359,6 +366,29 @@ fn a_rank_that_is_lost_ends_the_waits_of_all_threads() {
         comm.world.engine().shut_down(error);
         for wait in waits {
             assert!(wait.join().unwrap().unwrap_err().to_string().contains("an end"));
+        }
+    });
+}
+
+#[test]
+fn a_rank_that_waits_does_something_else_meanwhile() {
+    static DONE: AtomicU32 = AtomicU32::new(0);
+    let comms = Communicator::loopback(2, 0).unwrap();
+    std::thread::scope(|threads| {
+        for comm in comms {
+            threads.spawn(move || {
+                match comm.rank() {
+                    0 => comm.while_waiting(|| {
+                        DONE.fetch_add(1, Ordering::Relaxed);
+                    }),
+                    _ => {
+                        while DONE.load(Ordering::Relaxed) == 0 {
+                            std::thread::yield_now();
+                        }
+                    }
+                }
+                comm.barrier().unwrap();
+            });
         }
     });
 }

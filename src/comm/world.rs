@@ -133,6 +133,31 @@ impl World {
         }
     }
 
+    /// Starts an operation, once `before` is made, which may be what it puts.
+    pub(super) fn start(&self, handle: Handle, before: impl FnOnce()) -> Result<()> {
+        self.engine().check_at_rest(handle)?;
+        before();
+        let mut engine = self.engine();
+        let started = engine.start(handle);
+        self.tell_others(&engine);
+        started
+    }
+
+    /// Makes progress, and says whether an operation is done.
+    pub(super) fn test(&self, handle: Handle) -> Result<bool> {
+        let mut engine = self.engine();
+        let done = engine.test(handle);
+        self.tell_others(&engine);
+        done
+    }
+
+    /// What others wait for may be done.
+    fn tell_others(&self, engine: &Engine) {
+        if engine.is_awaited_by_others() {
+            self.changed.notify_all();
+        }
+    }
+
     /// Waits until an operation is done. Others are let in meanwhile, and one of them waits for all.
     pub(super) fn wait(&self, handle: Handle) -> Result<()> {
         self.wait_in(self.engine(), handle).1
@@ -159,9 +184,7 @@ impl World {
     ) -> (MutexGuard<'w, Engine>, Result<()>) {
         let mut waited = engine.wait(handle);
         loop {
-            if engine.is_awaited_by_others() {
-                self.changed.notify_all();
-            }
+            self.tell_others(&engine);
             match waited {
                 Ok(Waited::Done) => return (engine, Ok(())),
                 Err(error) => return (engine, Err(error)),

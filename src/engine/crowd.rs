@@ -13,6 +13,8 @@ use crate::lifeline::bell;
 /// Who stands at the door.
 pub struct Crowd {
     outside: AtomicU32,
+    /// How many have come in.
+    inside: AtomicU32,
     bell: OwnedFd,
     /// Set after the bell has been rung, so that it is never left ringing.
     rung: AtomicBool,
@@ -21,7 +23,12 @@ pub struct Crowd {
 impl Crowd {
     /// Nobody.
     pub fn new() -> Result<Crowd> {
-        Ok(Crowd { outside: AtomicU32::new(0), bell: bell::new()?, rung: AtomicBool::new(false) })
+        Ok(Crowd {
+            outside: AtomicU32::new(0),
+            inside: AtomicU32::new(0),
+            bell: bell::new()?,
+            rung: AtomicBool::new(false),
+        })
     }
 
     /// Comes in by `enter`, which waits for the engine.
@@ -31,6 +38,7 @@ impl Crowd {
         self.rung.store(true, Ordering::SeqCst);
         let inside = enter();
         self.outside.fetch_sub(1, Ordering::SeqCst);
+        self.inside.fetch_add(1, Ordering::SeqCst);
         inside
     }
 
@@ -39,9 +47,10 @@ impl Crowd {
         self.outside.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits until all who were outside are in: the engine must be free.
+    /// Waits until as many have come in as were outside, and not for those who come again: the engine must be free.
     pub fn let_in(&self) {
-        while self.is_outside() {
+        let (outside, before) = (self.outside.load(Ordering::SeqCst), self.inside.load(Ordering::SeqCst));
+        while self.is_outside() && self.inside.load(Ordering::SeqCst).wrapping_sub(before) < outside {
             std::thread::yield_now();
         }
     }

@@ -45,7 +45,7 @@ use run::Unexpected;
 use slots::{Card, Landed, Slots, There};
 use staging::Pool;
 use tokens::{Tokens, Use};
-use vigil::Vigil;
+use vigil::{Vigil, Wait};
 
 /// The longest sleep, in case that a transport misses to wake us.
 const NAP: Duration = Duration::from_millis(100);
@@ -153,6 +153,9 @@ pub struct Engine {
     patience: Patience,
     vigil: Vigil,
     held_up: bool,
+    /// What else is to be done while nothing happens, and whether it has slept since something did.
+    meanwhile: Option<fn()>,
+    napped: bool,
     crowd: Arc<Crowd>,
     /// A thread carries it on, though it may have let others in for a moment.
     carried: bool,
@@ -175,6 +178,16 @@ struct Entry {
     awaited: bool,
     /// Something has happened that may let it put.
     stirred: bool,
+    /// How much has happened to it.
+    stirs: u64,
+    /// The wait for it that is going on.
+    wait: Option<Wait>,
+}
+
+impl Entry {
+    fn new(operation: Box<Operation>, ask: Option<Ask>) -> Self {
+        Entry { operation, ask, forgotten: false, awaited: false, stirred: false, stirs: 0, wait: None }
+    }
 }
 
 /// The calls made on a communicator.
@@ -220,6 +233,8 @@ impl Engine {
             patience,
             vigil,
             held_up: false,
+            meanwhile: None,
+            napped: false,
             crowd: Arc::new(Crowd::new()?),
             carried: false,
             awaiting: 0,
@@ -282,8 +297,7 @@ impl Engine {
         // The others have begun the call, or will: they must hear that it comes to nothing.
         let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
         let operation = Box::new(operation);
-        self.operations[handle] =
-            Some(Entry { operation, ask: None, forgotten: false, awaited: false, stirred: false });
+        self.operations[handle] = Some(Entry::new(operation, None));
         Ok(handle)
     }
 
@@ -305,12 +319,15 @@ impl Engine {
         }
     }
 
-    /// Adds wide channels to the ranks among `peers` that have none; what to tell them.
+    /// The ranks among `peers` that it has no wide channel to.
+    pub fn without_channel(&self, peers: &[Rank]) -> Vec<Rank> {
+        peers.iter().copied().filter(|&rank| self.io.slots.wide(rank).is_none()).collect()
+    }
+
+    /// Adds wide channels to some ranks; what to tell them.
     pub fn add_channels(&mut self, peers: &[Rank]) -> Result<Card> {
         self.check()?;
-        let missing: Vec<_> =
-            peers.iter().copied().filter(|&rank| self.io.slots.wide(rank).is_none()).collect();
-        self.io.slots.add(&mut *self.io.transport, &missing, slots::WIDE)
+        self.io.slots.add(&mut *self.io.transport, peers, slots::WIDE)
     }
 
     /// Connects channels that were added, given where the ranks that they go to have theirs.
@@ -335,12 +352,18 @@ impl Engine {
         self.io.slots.bytes()
     }
 
+    /// Fails where an operation is still running.
+    pub fn check_at_rest(&self, handle: Handle) -> Result<()> {
+        self.check()?;
+        match self.is_done(handle) {
+            true => Ok(()),
+            false => Err(Error::argument("start", "it is still running", "wait for it first")),
+        }
+    }
+
     /// Starts an operation that is at rest; one that runs is an error.
     pub fn start(&mut self, handle: Handle) -> Result<()> {
-        self.check()?;
-        if !self.is_done(handle) {
-            return Err(Error::argument("start", "it is still running", "wait for it first"));
-        }
+        self.check_at_rest(handle)?;
         let turn = self.turns;
         self.turns += 1;
         let Some(call) = self.stir(handle, |operation| {
@@ -356,7 +379,8 @@ impl Engine {
     pub fn test(&mut self, handle: Handle) -> Result<bool> {
         self.check()?;
         let progressed = self.vigil.check().and_then(|()| self.progress());
-        progressed.map_err(|error| self.fail(error))?;
+        let watched = progressed.and_then(|_| self.watch(handle));
+        watched.map_err(|error| self.fail(error))?;
         Ok(self.is_done(handle))
     }
 
@@ -374,7 +398,7 @@ impl Engine {
         }
         if self.carried {
             self.is_awaited(handle, true);
-            return Ok(Waited::ForAnother);
+            return self.watch(handle).map(|()| Waited::ForAnother).map_err(|error| self.fail(error));
         }
         self.is_awaited(handle, false);
         self.carried = true;
@@ -386,6 +410,7 @@ impl Engine {
     /// Goes on as the one that waits, after having let others in.
     pub fn wait_on(&mut self, handle: Handle) -> Result<Waited> {
         self.carried = false;
+        self.watch(handle).map_err(|error| self.fail(error))?;
         self.wait(handle)
     }
 
@@ -440,8 +465,7 @@ impl Engine {
         let Call { communicator, signature, .. } = operation.call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
         operation.renew(call, handle as u16, in_slots(again.from, again.to), again.fold);
-        let (ask, forgotten, awaited, stirred) = (Some(ask), false, false, false);
-        self.operations[handle] = Some(Entry { operation, ask, forgotten, awaited, stirred });
+        self.operations[handle] = Some(Entry::new(operation, Some(ask)));
         self.start_or_forget(handle)
     }
 
@@ -526,7 +550,7 @@ impl Engine {
             let happened = !self.is_quiet() && self.progress()?;
             if happened {
                 self.patience.rewarded();
-                self.vigil.rest();
+                self.napped = false;
             }
             if self.crowd.is_outside() || self.is_another_done() {
                 return Ok(Waited::LetIn);
@@ -536,7 +560,7 @@ impl Engine {
                 self.sleep(handle)?;
             }
         }
-        self.vigil.rest();
+        self.rest_from(handle);
         Ok(Waited::Done)
     }
 
@@ -551,11 +575,34 @@ impl Engine {
             && self.operations.iter().flatten().any(|entry| entry.awaited && entry.operation.is_done())
     }
 
-    fn sleep(&mut self, handle: Handle) -> Result<()> {
-        if let Some(Some(Entry { operation, .. })) = self.operations.get(handle) {
-            self.vigil.watch(|| operation.waiting())?;
+    /// Looks after the wait for an operation, if it is not done.
+    fn watch(&mut self, handle: Handle) -> Result<()> {
+        if self.is_done(handle) {
+            self.rest_from(handle);
+            return Ok(());
         }
-        let nap = if self.held_up { SHORT_NAP } else { NAP };
+        let Some(Some(entry)) = self.operations.get_mut(handle) else { return Ok(()) };
+        let Entry { operation, stirs, wait, .. } = entry;
+        self.vigil.watch(wait, *stirs, || operation.waiting())
+    }
+
+    fn rest_from(&mut self, handle: Handle) {
+        if let Some(Some(entry)) = self.operations.get_mut(handle) {
+            self.vigil.rest(&mut entry.wait);
+        }
+    }
+
+    /// Has `meanwhile` called by who waits, again and again while nothing happens.
+    pub fn while_waiting(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
+    }
+
+    fn sleep(&mut self, handle: Handle) -> Result<()> {
+        self.watch(handle)?;
+        if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
+            meanwhile();
+        }
+        let nap = if self.held_up || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
         let bell = self.crowd.wake();
         let slept = match self.vigil.wake() {
             Some(news) => self.io.transport.sleep(&[bell, news], nap),
@@ -664,6 +711,7 @@ impl Engine {
     fn stir<R>(&mut self, handle: Handle, act: impl FnOnce(&mut Operation) -> R) -> Option<R> {
         let entry = self.operations.get_mut(handle)?.as_mut()?;
         entry.stirred = true;
+        entry.stirs += 1;
         Some(act(&mut entry.operation))
     }
 

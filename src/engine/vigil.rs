@@ -19,6 +19,8 @@ use crate::lifeline::status::{Awaited, Awaiting, Status};
 use crate::plan::{Blocks, Leg};
 use crate::rank::Rank;
 
+/// A wait of this length is announced to peers that ask.
+const ANNOUNCE_AFTER: Duration = Duration::from_millis(1);
 /// A wait of this length is not normal any more.
 pub const ASK_AFTER: Duration = Duration::from_secs(1);
 /// How long an answer may take before it is used as far as it came.
@@ -38,12 +40,13 @@ pub struct Vigil {
     lifeline: Option<Lifeline>,
     status: Arc<Status>,
     limits: Limits,
-    wait: Option<Wait>,
 }
 
-/// The wait that is going on.
-struct Wait {
+/// A wait for an operation, since something happened to it.
+pub struct Wait {
     since: Instant,
+    /// How much had happened to it by then.
+    stirs: u64,
     /// Peers that ask are told of it; not at first, as most waits are over in a moment.
     announced: bool,
     asked: Option<Instant>,
@@ -63,7 +66,7 @@ pub struct Waiting {
 impl Vigil {
     /// A watch with a lifeline, or without (ranks of one process die together).
     pub fn new(lifeline: Option<Lifeline>, status: Arc<Status>, limits: Limits) -> Self {
-        Vigil { lifeline, status, limits, wait: None }
+        Vigil { lifeline, status, limits }
     }
 
     /// Readable when there is news.
@@ -76,26 +79,37 @@ impl Vigil {
         self.lifeline.as_ref().and_then(Lifeline::news).map_or(Ok(()), |news| Err(news.into()))
     }
 
-    /// Something has happened: the wait, if any, is over.
-    pub fn rest(&mut self) {
-        if self.wait.take().is_some_and(|wait| wait.announced) {
+    /// The wait, if any, is over.
+    pub fn rest(&mut self, wait: &mut Option<Wait>) {
+        if wait.take().is_some_and(|wait| wait.announced) {
             self.status.leave();
         }
     }
 
-    /// Nothing has happened: to be called before each sleep.
-    pub fn watch(&mut self, waiting: impl FnOnce() -> Waiting) -> Result<()> {
+    /// Looks after a wait for an operation to which so much has happened: to be called before each sleep, and
+    /// wherever one waits otherwise.
+    pub fn watch(
+        &mut self,
+        watched: &mut Option<Wait>,
+        stirs: u64,
+        waiting: impl FnOnce() -> Waiting,
+    ) -> Result<()> {
         self.check()?;
+        if watched.as_ref().is_some_and(|wait| wait.stirs != stirs) {
+            self.rest(watched);
+        }
         let now = Instant::now();
-        let Some(wait) = &mut self.wait else {
-            self.wait = Some(Wait { since: now, announced: false, asked: None, tell_at: self.limits.tell });
+        let tell_at = self.limits.tell;
+        let fresh = || Wait { since: now, stirs, announced: false, asked: None, tell_at };
+        let wait = watched.get_or_insert_with(fresh);
+        let lasted = now - wait.since;
+        if lasted < ANNOUNCE_AFTER {
             return Ok(());
-        };
+        }
         if !std::mem::replace(&mut wait.announced, true) {
             self.announce(&waiting());
             return Ok(());
         }
-        let lasted = now - wait.since;
         if lasted < ASK_AFTER {
             return Ok(());
         }

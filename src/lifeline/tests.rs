@@ -347,7 +347,10 @@ fn a_gate_holds_more_silent_strangers_than_it_has_room_for() {
     let bound = bind(2);
     let gate = address(&bound.listening[0].1);
     let connected: Vec<_> = bound.connect().into_iter().map(Result::unwrap).collect();
-    assert!(TcpStream::connect(gate).is_err(), "the gate closes when all are in");
+    // The gate closes when all are in, on a thread of its own.
+    while TcpStream::connect(gate).is_ok() {
+        std::thread::yield_now();
+    }
     connected.into_iter().for_each(Lifeline::leave);
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

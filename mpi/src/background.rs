@@ -1,0 +1,322 @@
+//! Calls in the background, behind requests of MPI's own.
+//!
+//! What the program holds is a real request of its library, so that arrays of requests may be mixed: of a started
+//! call a generalized request, of a prepared one a prepared receive of a word from this rank itself. Either is completed,
+//! in MPI's eyes, by the thread that waits for it, once our call is done: the receive is started then, and the word sent.
+//! (A receive from nobody would do by MPI's rules; but where Intel MPI has had one, a later prepared collective of its own
+//! does nothing.)
+//!
+//! Calls of MPI's that wait do not drive ours, nor does a program that computes. So while calls are under way a thread
+//! looks after them now and then, on all of which others may depend; it never calls MPI.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use circulant::boot::mpi::abi::Handle;
+use circulant::comm::raw::RawRequest;
+use circulant::error::Result;
+
+use super::call::{Taken, Tense};
+use super::communicators::Served;
+use super::own;
+use super::world;
+
+/// A call in the background.
+pub struct Background {
+    served: Arc<Served>,
+    id: usize,
+    /// Whether it may be started again.
+    prepared: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    // Dropped before the memory that it uses.
+    request: RawRequest,
+    taken: Taken,
+    running: bool,
+}
+
+// SAFETY: - the addresses of the program's memory are used by the threads that make the program's calls, and by the
+//           request, which may be driven by any
+//         - its communicator is kept beside (`Background::served`)
+unsafe impl Send for State {}
+
+/// How many tags there are at least, from 0, but for one.
+const TAGS: usize = (1 << 15) - 1;
+
+/// All of them, by the handles that the program has.
+static ALL: Mutex<Option<HashMap<Handle, Arc<Background>>>> = Mutex::new(None);
+/// How many there are: nobody asks for one where there are none.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static NEXT: AtomicUsize = AtomicUsize::new(1);
+
+fn all() -> MutexGuard<'static, Option<HashMap<Handle, Arc<Background>>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The call behind a request, if it is one of ours.
+pub fn behind(request: Handle) -> Option<Arc<Background>> {
+    if COUNT.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    all().as_ref()?.get(&request).cloned()
+}
+
+/// Whether there are any.
+pub fn is_empty() -> bool {
+    COUNT.load(Ordering::Acquire) == 0
+}
+
+/// Starts or prepares a call; what MPI knows it by goes to `request`.
+///
+/// # Safety
+/// - `request` has room for a handle.
+/// - The memory of the call is as MPI asks for it in that tense.
+pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Result<()> {
+    let prepared = tense == Tense::Prepared;
+    taken.keep_types();
+    if !prepared {
+        taken.pack()?;
+    }
+    let (input, output) = taken.spans();
+    let served = taken.found.keep().ok_or_else(gone)?;
+    // SAFETY: - the program leaves the buffers alone until the call is done (the caller), and bytes that are packed
+    //           are kept beside the request
+    let raw = unsafe {
+        match prepared {
+            true => served.comm.prepare_raw(&taken.call, input, output)?,
+            false => served.comm.start_raw(&taken.call, input, output)?,
+        }
+    };
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let state = Mutex::new(State { request: raw, taken, running: !prepared });
+    let background = Arc::new(Background { served, id, prepared, state });
+    // SAFETY: - `request` has room for a handle (the caller)
+    let handle = unsafe { background.make_request(request)? };
+    all().get_or_insert_default().insert(handle, background);
+    COUNT.fetch_add(1, Ordering::Release);
+    if !prepared {
+        look_after();
+    }
+    Ok(())
+}
+
+fn gone() -> circulant::error::Error {
+    circulant::error::Error::argument("MPI", "the communicator is gone", "free it after its last call")
+}
+
+/// Lets go of all, before the world is left: what runs is waited for.
+pub fn end() {
+    let gone = all().take();
+    COUNT.store(0, Ordering::Release);
+    gone.iter().flat_map(HashMap::values).for_each(|background| background.state().taken.release_types());
+    drop(gone);
+    drop_those_over();
+}
+
+impl Background {
+    /// # Safety
+    /// - `request` has room for a handle.
+    unsafe fn make_request(&self, request: *mut c_void) -> Result<Handle> {
+        let Some(abi) = own::abi() else { return Err(gone()) };
+        let ((rank, comm), mut handle) = (world::me(), 0);
+        // SAFETY: - the functions are of the types that MPI calls, and take an id, which is no address
+        //         - `handle` has room for any library's
+        let code = unsafe {
+            match self.prepared {
+                true => {
+                    own::receive_init(std::ptr::null_mut(), 0, abi.byte, rank, self.tag(), comm, &mut handle)
+                }
+                false => own::request_start(query, free, cancel, self.id as *mut c_void, &mut handle),
+            }
+        };
+        if code != 0 {
+            let what = format!("error {code}");
+            return Err(circulant::error::Error::argument(
+                "MPI request",
+                what,
+                "the library's own words say why",
+            ));
+        }
+        let bytes = abi.flavour.handle_bytes();
+        // SAFETY: - `request` has room for a handle (the caller), which is so many bytes, the low ones of ours
+        unsafe { std::ptr::copy_nonoverlapping((&raw const handle).cast::<u8>(), request.cast(), bytes) };
+        Ok(handle)
+    }
+
+    /// Of the word that it is sent when it is done. Where many share one, a word is as good as another.
+    fn tag(&self) -> c_int {
+        (self.id % TAGS) as c_int
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a prepared call.
+    pub fn start(&self) -> c_int {
+        let mut state = self.state();
+        let State { request, taken, running } = &mut *state;
+        let started = taken.pack().and_then(|()| request.start());
+        *running = started.is_ok();
+        drop(state);
+        look_after();
+        self.code(started)
+    }
+
+    /// Whether our call is under way; makes progress. Once it is done MPI is told, and knows its request complete.
+    pub fn is_running(&self, handle: Handle) -> bool {
+        let mut state = self.state();
+        if !state.running {
+            return false;
+        }
+        let done = match state.request.test() {
+            Ok(false) => return true,
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
+        };
+        // The error handler has heard of an error; MPI's own call gives back what it has for the request.
+        self.complete(&mut state, handle, done);
+        false
+    }
+
+    /// Waits until our call is done, and tells MPI. The code is an error's, or 0.
+    pub fn finish(&self, handle: Handle) -> c_int {
+        let mut state = self.state();
+        if !state.running {
+            return 0;
+        }
+        let done = state.request.wait();
+        self.complete(&mut state, handle, done)
+    }
+
+    fn complete(&self, state: &mut State, handle: Handle, done: Result<()>) -> c_int {
+        state.running = false;
+        let done = done.and_then(|()| state.taken.unpack());
+        if !self.prepared {
+            state.taken.release_types();
+        }
+        let mut handle = handle;
+        let byte = own::abi().map_or(0, |abi| abi.byte);
+        // SAFETY: - the request is ours, and MPI does not know it complete yet
+        unsafe {
+            match self.prepared {
+                true => {
+                    let (rank, comm) = world::me();
+                    own::start((&raw mut handle).cast());
+                    own::send(std::ptr::null(), 0, byte, rank, self.tag(), comm)
+                }
+                false => own::request_complete(handle),
+            }
+        };
+        self.code(done)
+    }
+
+    fn code(&self, done: Result<()>) -> c_int {
+        done.map_or_else(|error| world::fail(self.served.handle, &error), |()| 0)
+    }
+}
+
+/// The program frees a prepared call's request: the call is done with.
+pub fn forget(request: Handle) {
+    let gone = all().as_mut().and_then(|all| all.remove(&request));
+    if let Some(gone) = gone {
+        COUNT.fetch_sub(1, Ordering::Release);
+        gone.state().taken.release_types();
+    }
+}
+
+/// MPI asks for a status: there is nothing to be said but that it is well.
+unsafe extern "C" fn query(_: *mut c_void, status: *mut c_void) -> c_int {
+    let byte = own::abi().map_or(0, |abi| abi.byte);
+    // SAFETY: - MPI gives a status to be written
+    unsafe {
+        own::set_elements(status, byte, 0);
+        own::set_cancelled(status, 0);
+    }
+    0
+}
+
+/// MPI frees a request, after the program has waited for it. It may hold a lock of its own meanwhile, for which a thread
+/// may wait that carries our calls on; so nothing is done here that could wait for that one.
+unsafe extern "C" fn free(id: *mut c_void) -> c_int {
+    let mut all = all();
+    let request = all.iter().flatten().find(|(_, background)| background.id == id as usize);
+    let request = request.map(|(request, _)| *request);
+    if let Some(gone) = request.and_then(|request| all.as_mut()?.remove(&request)) {
+        COUNT.fetch_sub(1, Ordering::Release);
+        over().push(gone);
+    }
+    0
+}
+
+/// Those that are over, to be dropped where nobody holds a lock of MPI's.
+static OVER: Mutex<Vec<Arc<Background>>> = Mutex::new(Vec::new());
+
+fn over() -> MutexGuard<'static, Vec<Arc<Background>>> {
+    OVER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn drop_those_over() {
+    let over = std::mem::take(&mut *over());
+    drop(over);
+}
+
+/// Calls of a collective are not cancelled, as MPI has it.
+unsafe extern "C" fn cancel(_: *mut c_void, _: c_int) -> c_int {
+    0
+}
+
+/// How often calls are looked after: now and then only, as the program's own calls drive them best.
+const ROUND: Duration = Duration::from_millis(1);
+/// After so many rounds without any the thread rests.
+const IDLE: u32 = 100;
+
+static RESTS: AtomicBool = AtomicBool::new(false);
+
+/// Sees to it that calls that run are looked after.
+fn look_after() {
+    static THREAD: OnceLock<Option<Thread>> = OnceLock::new();
+    let thread = THREAD.get_or_init(|| {
+        let thread = thread::Builder::new().name("circulant-mpi".into()).spawn(go_round).ok()?;
+        Some(thread.thread().clone())
+    });
+    if RESTS.swap(false, Ordering::AcqRel) {
+        thread.iter().for_each(Thread::unpark);
+    }
+}
+
+fn go_round() {
+    let mut idle = 0;
+    loop {
+        thread::sleep(ROUND);
+        drop_those_over();
+        let calls: Vec<_> = all().iter().flat_map(HashMap::values).cloned().collect();
+        let running = calls.iter().filter(|call| call.is_looked_after()).count();
+        idle = if running > 0 { 0 } else { idle + 1 };
+        if idle >= IDLE {
+            RESTS.store(true, Ordering::Release);
+            while RESTS.load(Ordering::Acquire) {
+                thread::park();
+            }
+            idle = 0;
+        }
+    }
+}
+
+impl Background {
+    /// Whether it runs; makes progress, unless somebody does.
+    fn is_looked_after(&self) -> bool {
+        match self.state.try_lock() {
+            // What goes wrong is told to who waits for it.
+            Ok(mut state) => state.running && state.request.test().is_ok(),
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Poisoned(_)) => false,
+        }
+    }
+}

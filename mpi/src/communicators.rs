@@ -1,0 +1,268 @@
+//! The program's communicators, and ours of the same ranks.
+//!
+//! A communicator is made at the first collective on it that may wait, by all its ranks, and kept as an attribute
+//! of MPI's, so that it goes when the program frees its own, and a handle that is used again is another communicator.
+//! The way from a handle to ours is one comparison where a thread stays with few communicators.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use circulant::boot::mpi::abi::Handle;
+use circulant::comm::Communicator;
+use circulant::error::{Error, Result};
+use circulant::rank::{Place, Rank};
+
+use super::own;
+use super::world;
+
+/// A communicator of the program's that is served.
+pub struct Served {
+    pub comm: Communicator,
+    pub handle: Handle,
+    pub place: Place,
+    id: usize,
+    /// How many calls were made on it, by collective; they are the same on all its ranks.
+    calls: [AtomicU32; 32],
+}
+
+impl Served {
+    /// The number of this call of a collective, from 0.
+    pub fn next_call(&self, collective: u8) -> u32 {
+        self.calls[collective as usize].fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A communicator while a call is made on it, which the program cannot free meanwhile.
+pub struct Found(NonNull<Served>);
+
+impl Deref for Found {
+    type Target = Served;
+
+    fn deref(&self) -> &Served {
+        // SAFETY: - the registry keeps it until the program frees the communicator, which MPI forbids during a call
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Found {
+    /// To be kept for a call in the background, which may outlast the program's communicator.
+    pub fn keep(&self) -> Option<Arc<Served>> {
+        registry().get(&self.id).cloned()
+    }
+}
+
+/// An attribute's value where a communicator is not served.
+const NOT_SERVED: usize = 1;
+
+static REGISTRY: Mutex<Option<HashMap<usize, Arc<Served>>>> = Mutex::new(None);
+static NEXT: AtomicUsize = AtomicUsize::new(NOT_SERVED + 1);
+static KEYVAL: AtomicI32 = AtomicI32::new(0);
+/// Raised whenever a communicator goes; what threads remember of before counts no more.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+
+struct Registry(MutexGuard<'static, Option<HashMap<usize, Arc<Served>>>>);
+
+impl Deref for Registry {
+    type Target = HashMap<usize, Arc<Served>>;
+
+    fn deref(&self) -> &Self::Target {
+        static NONE: std::sync::LazyLock<HashMap<usize, Arc<Served>>> =
+            std::sync::LazyLock::new(HashMap::new);
+        self.0.as_ref().unwrap_or(&NONE)
+    }
+}
+
+fn registry() -> Registry {
+    Registry(REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// What a thread remembers: generation, handle, and where it was found.
+type Memory = Cell<(u64, Handle, Option<NonNull<Served>>)>;
+
+thread_local! {
+    static LAST: [Memory; 4] = const { [const { Cell::new((0, 0, None)) }; 4] };
+}
+
+/// The communicator that serves the program's; makes it, if that `may_wait` for the others.
+pub fn find(handle: Handle, may_wait: bool) -> Option<Found> {
+    let generation = GENERATION.load(Ordering::Relaxed);
+    LAST.with(|last| {
+        let same = |(since, there, found)| (since == generation && there == handle).then_some(found);
+        match last.iter().find_map(|memory| same(memory.get())) {
+            Some(found) => found.map(Found),
+            None => {
+                let found = look_up(handle, may_wait)?;
+                last.windows(2).rev().for_each(|pair| pair[1].set(pair[0].get()));
+                last[0].set((generation, handle, found));
+                found.map(Found)
+            }
+        }
+    })
+}
+
+/// `None` where it is not known yet; else whether it is served.
+#[cold]
+fn look_up(handle: Handle, may_wait: bool) -> Option<Option<NonNull<Served>>> {
+    drop_those_over();
+    if own::abi()?.comm_null == handle {
+        return None;
+    }
+    let (mut id, mut flag) = (0usize, 0);
+    // SAFETY: - the handle is the program's, who gave it for a communicator; the keyval is ours
+    //         - `id` has room for an attribute's value
+    let code = unsafe {
+        own::get_attribute(handle, KEYVAL.load(Ordering::Relaxed), (&raw mut id).cast(), &mut flag)
+    };
+    match (code, flag) {
+        (0, 0) if may_wait => Some(serve(handle)),
+        (0, 0) => None,
+        (0, _) => Some(registry().get(&id).map(|served| NonNull::from(&**served))),
+        _ => None,
+    }
+}
+
+/// Makes ours for a communicator of the program's. All its ranks come here with the same call.
+fn serve(handle: Handle) -> Option<NonNull<Served>> {
+    let (members, place) = members(handle)?;
+    let world = registry().values().find(|served| served.id == NOT_SERVED + 1).cloned()?;
+    let made = world.comm.of_group(&members, |own| gather(handle, place, own));
+    let trouble = made.as_ref().err().map(ToString::to_string);
+    let well =
+        gather(handle, place, &[u8::from(made.is_ok())]).is_ok_and(|all| all.iter().all(|one| one == &[1]));
+    if let Some(trouble) = trouble {
+        world::tell(format!("a communicator of {} ranks is passed on: {trouble}", place.size));
+    }
+    match made {
+        Ok(comm) if well => Some(put_down(handle, Some((comm, place)))?),
+        _ => put_down(handle, None),
+    }
+}
+
+/// Remembers with the program's communicator whether it is served, and by what.
+fn put_down(handle: Handle, made: Option<(Communicator, Place)>) -> Option<NonNull<Served>> {
+    let id = if made.is_some() { NEXT.fetch_add(1, Ordering::Relaxed) } else { NOT_SERVED };
+    // SAFETY: - the communicator is the program's, the keyval ours
+    unsafe { own::set_attribute(handle, KEYVAL.load(Ordering::Relaxed), id as *mut c_void) };
+    let (comm, place) = made?;
+    let served = Arc::new(Served { comm, handle, place, id, calls: Default::default() });
+    let found = NonNull::from(&*served);
+    registry().0.get_or_insert_default().insert(id, served);
+    Some(found)
+}
+
+/// A communicator's ranks in MPI_COMM_WORLD; `None`, and put down as not served, if it is between two groups, alone, or
+/// has others. All its ranks find the same.
+fn members(handle: Handle) -> Option<(Vec<Rank>, Place)> {
+    let found = ranks_in_world(handle);
+    if found.is_none() {
+        put_down(handle, None);
+    }
+    found
+}
+
+fn ranks_in_world(handle: Handle) -> Option<(Vec<Rank>, Place)> {
+    let abi = own::abi()?;
+    let (mut inter, mut size, mut rank, mut group, mut all) = (0, 0, 0, 0, 0);
+    // SAFETY: - the communicator is the program's
+    //         - the numbers are ints, and the handles have room for any library's
+    let codes = unsafe {
+        [
+            own::comm_test_inter(handle, &mut inter),
+            own::comm_size(handle, &mut size),
+            own::comm_rank(handle, &mut rank),
+        ]
+    };
+    if codes != [0; 3] || inter != 0 || size < 2 {
+        return None;
+    }
+    let numbers: Vec<c_int> = (0..size).collect();
+    let mut there = vec![-1; numbers.len()];
+    // SAFETY: - as above; both arrays have as many numbers as the group has ranks
+    //         - both groups are ours to free
+    let codes = unsafe {
+        [
+            own::comm_group(handle, &mut group),
+            own::comm_group(abi.comm_world, &mut all),
+            own::translate(group, size, numbers.as_ptr(), all, there.as_mut_ptr()),
+            own::group_free(&mut group),
+            own::group_free(&mut all),
+        ]
+    };
+    let members: Option<Vec<Rank>> = there.iter().map(|&rank| rank.try_into().ok()).collect();
+    (codes == [0; 5]).then_some((members?, Place { rank: rank as Rank, size: size as u32 }))
+}
+
+/// As many bytes of each rank, by MPI.
+fn gather(comm: Handle, place: Place, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let byte = own::abi().map_or(0, |abi| abi.byte);
+    let mut all = vec![0; own.len() * place.size as usize];
+    let (bytes, from, to) = (own.len() as c_int, own.as_ptr().cast(), all.as_mut_ptr().cast());
+    // SAFETY: - the communicator is the program's, and all its ranks are in this call
+    //         - `all` has room for as many bytes of each
+    match unsafe { own::allgather(from, bytes, byte, to, bytes, byte, comm) } {
+        0 => Ok(all.chunks(own.len()).map(<[u8]>::to_vec).collect()),
+        code => {
+            let what = format!("error {code}");
+            Err(Error::argument("MPI_Allgather", what, "the MPI library's own words say why"))
+        }
+    }
+}
+
+/// From now on communicators are served, MPI_COMM_WORLD by this one.
+pub fn begin(comm: Communicator) -> Result<()> {
+    let mut keyval = 0;
+    // SAFETY: - both functions are of the types that MPI calls
+    let code = unsafe { own::create_keyval(copy, delete, &mut keyval, std::ptr::null_mut()) };
+    if code != 0 {
+        let what = format!("error {code}");
+        return Err(Error::argument("MPI_Comm_create_keyval", what, "the MPI library's own words say why"));
+    }
+    KEYVAL.store(keyval, Ordering::Relaxed);
+    let place = Place { rank: comm.rank(), size: comm.size() };
+    put_down(own::abi().map_or(0, |abi| abi.comm_world), Some((comm, place)));
+    Ok(())
+}
+
+/// Gives them all up, and leaves the world, once the others do.
+pub fn end() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    let all = registry().0.take();
+    drop(all);
+    drop_those_over();
+}
+
+/// A duplicate is a communicator of its own.
+unsafe extern "C" fn copy(
+    _: Handle,
+    _: c_int,
+    _: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: - MPI gives an int to be written
+    unsafe { *flag = 0 };
+    0
+}
+
+/// The program has freed a communicator. As MPI may hold a lock of its own meanwhile, for which a thread may wait that
+/// carries our calls on, ours is dropped later: at the next look, or at the end.
+unsafe extern "C" fn delete(_: Handle, _: c_int, id: *mut c_void, _: *mut c_void) -> c_int {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+    let gone = registry().0.as_mut().and_then(|all| all.remove(&(id as usize)));
+    OVER.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
+    0
+}
+
+/// Those that the program has freed.
+static OVER: Mutex<Vec<Arc<Served>>> = Mutex::new(Vec::new());
+
+fn drop_those_over() {
+    let over = std::mem::take(&mut *OVER.lock().unwrap_or_else(PoisonError::into_inner));
+    drop(over);
+}

@@ -1,0 +1,155 @@
+//! The functions of requests as a Fortran program calls them, where its library's would not call those of C.
+//!
+//! Where no call of ours is in the background they are the library's own. Else requests become handles of C for the
+//! length of a call. A status is the same words in both.
+
+use std::ffi::{c_int, c_void};
+
+use circulant::boot::mpi::abi::{Handle, UNDEFINED};
+
+use super::background;
+use super::fortran::{self, Fortran};
+use super::own::ABSENT_CODE;
+use super::requests;
+
+/// Requests of a Fortran program, as handles of C.
+struct Requests {
+    numbers: *mut c_int,
+    handles: Vec<Handle>,
+}
+
+impl Requests {
+    /// # Safety
+    /// - There are `n` numbers of requests, to be written.
+    unsafe fn new(n: c_int, numbers: *mut c_void) -> Self {
+        let numbers = numbers.cast::<c_int>();
+        // SAFETY: - there are so many (the caller)
+        let handles = (0..n.max(0) as usize).map(|i| fortran::request(unsafe { *numbers.add(i) }));
+        Requests { numbers, handles: handles.collect() }
+    }
+
+    fn start(&mut self) -> *mut c_void {
+        self.handles.as_mut_ptr().cast()
+    }
+}
+
+impl Drop for Requests {
+    /// Those that are over are none in Fortran, too.
+    fn drop(&mut self) {
+        for (i, &handle) in self.handles.iter().enumerate() {
+            // SAFETY: - there is a number of each (`new`)
+            let number = unsafe { &mut *self.numbers.add(i) };
+            if fortran::request(*number) != handle {
+                *number = fortran::number(handle);
+            }
+        }
+    }
+}
+
+/// An index as Fortran counts.
+///
+/// # Safety
+/// - `index` is an int to be written.
+unsafe fn from_one(index: *mut c_int) {
+    // SAFETY: - an int to be written (the caller)
+    unsafe {
+        if *index != UNDEFINED {
+            *index += 1;
+        }
+    }
+}
+
+macro_rules! in_fortran {
+    ($($module:ident [$lower:literal, $upper:literal] ($($arg:ident),*) => $made:expr;)*) => {$(
+        mod $module {
+            use super::*;
+
+            in_fortran!(@spelled usual, ["mpi_", $lower, "_"], $lower, ($($arg),*), $made);
+            in_fortran!(@spelled bare, ["mpi_", $lower], $lower, ($($arg),*), $made);
+            in_fortran!(@spelled twice, ["mpi_", $lower, "__"], $lower, ($($arg),*), $made);
+            in_fortran!(@spelled upper, ["MPI_", $upper], $lower, ($($arg),*), $made);
+            in_fortran!(@spelled typed, ["mpi_", $lower, "_f08_"], concat!($lower, "_f08"), ($($arg),*), $made);
+        }
+    )*};
+    (@spelled $fn:ident, [$($spelling:literal),*], $lower:expr, ($($arg:ident),*), $made:expr) => {
+        #[unsafe(export_name = concat!($($spelling),*))]
+        unsafe extern "C" fn $fn($($arg: *mut c_void,)* error: *mut c_int) {
+            static OWN: Fortran = Fortran::new(concat!("mpi_", $lower, "_\0"));
+            if background::is_empty() || OWN.calls_c() {
+                // SAFETY: - in Fortran all arguments are addresses
+                let own = unsafe { OWN.own::<unsafe extern "C" fn($(in_fortran!(@address $arg),)* *mut c_int)>() };
+                match own {
+                    // SAFETY: - the program's own call, as it made it
+                    Some(own) => unsafe { own($($arg,)* error) },
+                    // SAFETY: - the last argument is where the code goes
+                    None => unsafe { fortran::give(error, ABSENT_CODE) },
+                }
+            } else {
+                // SAFETY: - in Fortran an argument is the address of what it is in C, and an array of requests one of
+                //           as many as the call says
+                let code = unsafe { $made };
+                // SAFETY: - the last argument is where the code goes, or null where Fortran 2008 leaves it out
+                unsafe { fortran::give(error, code) }
+            }
+        }
+    };
+    (@address $arg:ident) => { *mut c_void };
+}
+
+in_fortran! {
+    wait ["wait", "WAIT"] (request, status) => {
+        requests::wait(Requests::new(1, request).start(), fortran::status(status))
+    };
+    test ["test", "TEST"] (request, flag, status) => {
+        requests::test(Requests::new(1, request).start(), flag.cast(), fortran::status(status))
+    };
+    wait_all ["waitall", "WAITALL"] (n, all, statuses) => {
+        let n = *n.cast();
+        requests::wait_all(n, Requests::new(n, all).start(), fortran::status(statuses))
+    };
+    test_all ["testall", "TESTALL"] (n, all, flag, statuses) => {
+        let n = *n.cast();
+        requests::test_all(n, Requests::new(n, all).start(), flag.cast(), fortran::status(statuses))
+    };
+    wait_any ["waitany", "WAITANY"] (n, all, index, status) => {
+        let n = *n.cast();
+        let code = requests::wait_any(n, Requests::new(n, all).start(), index.cast(), fortran::status(status));
+        from_one(index.cast());
+        code
+    };
+    test_any ["testany", "TESTANY"] (n, all, index, flag, status) => {
+        let (n, requests) = (*n.cast(), &mut Requests::new(*n.cast(), all));
+        let code = requests::test_any(n, requests.start(), index.cast(), flag.cast(), fortran::status(status));
+        if *flag.cast::<c_int>() != 0 {
+            from_one(index.cast());
+        }
+        code
+    };
+    wait_some ["waitsome", "WAITSOME"] (n, all, count, indices, statuses) => {
+        let (n, requests) = (*n.cast(), &mut Requests::new(*n.cast(), all));
+        let code =
+            requests::wait_some(n, requests.start(), count.cast(), indices.cast(), fortran::status(statuses));
+        (0..(*count.cast::<c_int>()).max(0) as usize).for_each(|i| from_one(indices.cast::<c_int>().add(i)));
+        code
+    };
+    test_some ["testsome", "TESTSOME"] (n, all, count, indices, statuses) => {
+        let (n, requests) = (*n.cast(), &mut Requests::new(*n.cast(), all));
+        let code =
+            requests::test_some(n, requests.start(), count.cast(), indices.cast(), fortran::status(statuses));
+        (0..(*count.cast::<c_int>()).max(0) as usize).for_each(|i| from_one(indices.cast::<c_int>().add(i)));
+        code
+    };
+    status_of ["request_get_status", "REQUEST_GET_STATUS"] (request, flag, status) => {
+        requests::status_of(fortran::request(*request.cast()), flag.cast(), fortran::status(status))
+    };
+    free ["request_free", "REQUEST_FREE"] (request) => {
+        requests::free(Requests::new(1, request).start())
+    };
+    start ["start", "START"] (request) => {
+        requests::start(Requests::new(1, request).start())
+    };
+    start_all ["startall", "STARTALL"] (n, all) => {
+        let n = *n.cast();
+        requests::start_all(n, Requests::new(n, all).start())
+    };
+}

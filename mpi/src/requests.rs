@@ -1,0 +1,287 @@
+//! The functions that wait for requests, ask after them, and start them, as the program calls them in C.
+//!
+//! Where no call of ours is in the background they are the library's own. Else those of ours that are done are told to
+//! MPI first, and then MPI's own function says what there is to say, statuses and all. A prepared call of ours that
+//! runs is not known to MPI as active; so MPI's word that nothing is active does not count while one of ours is.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use circulant::boot::mpi::abi::{Handle, UNDEFINED};
+
+use super::background::{self, Background};
+use super::own;
+use super::world;
+
+/// A request of ours, with its handle.
+type Ours = (Handle, Arc<Background>);
+
+/// The handle at a place of an array.
+///
+/// # Safety
+/// - The array has that many handles.
+pub unsafe fn read(requests: *const c_void, index: usize) -> Handle {
+    let Some(abi) = own::abi() else { return 0 };
+    let bytes = abi.flavour.handle_bytes();
+    let mut handle: Handle = 0;
+    // SAFETY: - the array has the handle (the caller), of so many bytes, which are the low ones of a word
+    unsafe {
+        let from = requests.cast::<u8>().add(index * bytes);
+        std::ptr::copy_nonoverlapping(from, (&raw mut handle).cast(), bytes);
+    }
+    handle
+}
+
+/// Those of some requests that are ours.
+///
+/// # Safety
+/// - The array has `n` handles.
+unsafe fn ours(n: c_int, requests: *const c_void) -> Vec<Ours> {
+    if background::is_empty() {
+        return Vec::new();
+    }
+    // SAFETY: - the array has so many (the caller)
+    let handles = (0..n.max(0) as usize).map(|index| unsafe { read(requests, index) });
+    handles.filter_map(|handle| Some((handle, background::behind(handle)?))).collect()
+}
+
+/// Whether any of them is under way; tells MPI of all others.
+fn any_runs(ours: &[Ours]) -> bool {
+    ours.iter().filter(|(handle, background)| background.is_running(*handle)).count() > 0
+}
+
+/// Waits for all of them; the first error's code, or 0.
+fn finish(ours: &[Ours]) -> c_int {
+    let codes = ours.iter().map(|(handle, background)| background.finish(*handle));
+    codes.fold(0, |first, code| if first == 0 { code } else { first })
+}
+
+fn first_error(ours: c_int, own: c_int) -> c_int {
+    if ours == 0 { own } else { ours }
+}
+
+/// Lets MPI, and whoever shares the core, go on before one asks again.
+fn again() {
+    world::progress();
+    std::thread::yield_now();
+}
+
+/// # Safety
+/// - As MPI has it, here and below.
+#[unsafe(export_name = "MPI_Wait")]
+pub unsafe extern "C" fn wait(request: *mut c_void, status: *mut c_void) -> c_int {
+    // SAFETY: - the program gives one request
+    let code = finish(&unsafe { ours(1, request) });
+    // SAFETY: - the program's own call, as it made it
+    first_error(code, unsafe { own::wait(request, status) })
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Waitall")]
+pub unsafe extern "C" fn wait_all(n: c_int, requests: *mut c_void, statuses: *mut c_void) -> c_int {
+    // SAFETY: - the program gives `n` requests
+    let code = finish(&unsafe { ours(n, requests) });
+    // SAFETY: - the program's own call, as it made it
+    first_error(code, unsafe { own::wait_all(n, requests, statuses) })
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Waitany")]
+pub unsafe extern "C" fn wait_any(
+    n: c_int,
+    requests: *mut c_void,
+    index: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: - the program gives `n` requests
+    let ours = unsafe { ours(n, requests) };
+    if ours.is_empty() {
+        // SAFETY: - the program's own call, as it made it
+        return unsafe { own::wait_any(n, requests, index, status) };
+    }
+    loop {
+        let (runs, mut flag) = (any_runs(&ours), 0);
+        // SAFETY: - as the program's own call, which waits for this to be true
+        let code = unsafe { own::test_any(n, requests, index, &mut flag, status) };
+        // SAFETY: - the program gives an int to be written, as MPI has done if `flag` says so
+        if code != 0 || (flag != 0 && !(runs && unsafe { *index } == UNDEFINED)) {
+            return code;
+        }
+        again();
+    }
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Waitsome")]
+pub unsafe extern "C" fn wait_some(
+    n: c_int,
+    requests: *mut c_void,
+    count: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    // SAFETY: - the program gives `n` requests
+    let ours = unsafe { ours(n, requests) };
+    if ours.is_empty() {
+        // SAFETY: - the program's own call, as it made it
+        return unsafe { own::wait_some(n, requests, count, indices, statuses) };
+    }
+    loop {
+        let runs = any_runs(&ours);
+        // SAFETY: - as the program's own call, which waits for this to find some
+        let code = unsafe { own::test_some(n, requests, count, indices, statuses) };
+        // SAFETY: - the program gives an int to be written, as MPI has done
+        match unsafe { *count } {
+            0 => {}
+            UNDEFINED if runs => {}
+            _ => return code,
+        }
+        if code != 0 {
+            return code;
+        }
+        again();
+    }
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Test")]
+pub unsafe extern "C" fn test(request: *mut c_void, flag: *mut c_int, status: *mut c_void) -> c_int {
+    // SAFETY: - the program gives one request
+    if any_runs(&unsafe { ours(1, request) }) {
+        // SAFETY: - the program gives an int to be written
+        return unsafe { not_yet(flag) };
+    }
+    // SAFETY: - the program's own call, as it made it
+    unsafe { own::test(request, flag, status) }
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Testall")]
+pub unsafe extern "C" fn test_all(
+    n: c_int,
+    requests: *mut c_void,
+    flag: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    // SAFETY: - the program gives `n` requests
+    if any_runs(&unsafe { ours(n, requests) }) {
+        // SAFETY: - the program gives an int to be written
+        return unsafe { not_yet(flag) };
+    }
+    // SAFETY: - the program's own call, as it made it
+    unsafe { own::test_all(n, requests, flag, statuses) }
+}
+
+/// # Safety
+/// - `flag` is an int to be written.
+unsafe fn not_yet(flag: *mut c_int) -> c_int {
+    // SAFETY: - an int to be written (the caller)
+    unsafe { *flag = 0 };
+    world::progress();
+    0
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Testany")]
+pub unsafe extern "C" fn test_any(
+    n: c_int,
+    requests: *mut c_void,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: - the program gives `n` requests
+    let runs = any_runs(&unsafe { ours(n, requests) });
+    // SAFETY: - the program's own call, as it made it
+    let code = unsafe { own::test_any(n, requests, index, flag, status) };
+    // SAFETY: - the program gives two ints to be written, as MPI has done
+    unsafe {
+        if runs && *flag != 0 && *index == UNDEFINED {
+            *flag = 0;
+        }
+    }
+    code
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Testsome")]
+pub unsafe extern "C" fn test_some(
+    n: c_int,
+    requests: *mut c_void,
+    count: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    // SAFETY: - the program gives `n` requests
+    let runs = any_runs(&unsafe { ours(n, requests) });
+    // SAFETY: - the program's own call, as it made it
+    let code = unsafe { own::test_some(n, requests, count, indices, statuses) };
+    // SAFETY: - the program gives an int to be written, as MPI has done
+    unsafe {
+        if runs && *count == UNDEFINED {
+            *count = 0;
+        }
+    }
+    code
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Request_get_status")]
+pub unsafe extern "C" fn status_of(request: Handle, flag: *mut c_int, status: *mut c_void) -> c_int {
+    let Some(abi) = own::abi() else { return own::ABSENT_CODE };
+    let handle = abi.flavour.handle(request);
+    if background::behind(handle).is_some_and(|background| background.is_running(handle)) {
+        // SAFETY: - the program gives an int to be written
+        return unsafe { not_yet(flag) };
+    }
+    // SAFETY: - the program's own call, as it made it
+    unsafe { own::status_of(request, flag, status) }
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Request_free")]
+pub unsafe extern "C" fn free(request: *mut c_void) -> c_int {
+    // SAFETY: - the program gives one request
+    let ours = unsafe { ours(1, request) };
+    let code = finish(&ours);
+    // SAFETY: - the program's own call, as it made it
+    let own = unsafe { own::request_free(request) };
+    ours.iter().for_each(|(handle, _)| background::forget(*handle));
+    first_error(code, own)
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Start")]
+pub unsafe extern "C" fn start(request: *mut c_void) -> c_int {
+    // SAFETY: - the program gives one request
+    match unsafe { ours(1, request) }.first() {
+        Some((_, background)) => background.start(),
+        // SAFETY: - the program's own call, as it made it
+        None => unsafe { own::start(request) },
+    }
+}
+
+/// # Safety
+/// - As MPI has it.
+#[unsafe(export_name = "MPI_Startall")]
+pub unsafe extern "C" fn start_all(n: c_int, requests: *mut c_void) -> c_int {
+    // SAFETY: - the program gives `n` requests
+    if unsafe { ours(n, requests) }.is_empty() {
+        // SAFETY: - the program's own call, as it made it
+        return unsafe { own::start_all(n, requests) };
+    }
+    let bytes = own::abi().map_or(0, |abi| abi.flavour.handle_bytes());
+    let each = (0..n.max(0) as usize).map(|index| requests.cast::<u8>().wrapping_add(index * bytes).cast());
+    // SAFETY: - each is a request of the program's
+    each.map(|request| unsafe { start(request) }).fold(0, first_error)
+}

@@ -1,0 +1,288 @@
+//! The memory of a call: where a side's values lie by MPI's words, and what the collective is given for it.
+//!
+//! Values of plain types are given where they are. Others, with gaps or in another order, are packed by the library
+//! into bytes beside, and taken out of them: what travels is the same bytes whatever type a rank calls them by,
+//! which is all that MPI promises of the ranks' types.
+
+use std::ffi::{c_int, c_void};
+
+use circulant::boot::mpi::abi::Handle;
+use circulant::comm::raw::Span;
+use circulant::error::{Error, Result};
+use circulant::rank::Place;
+
+use super::own;
+use super::types::Datatype;
+
+/// Counts or displacements, in an array of the program's.
+#[derive(Clone, Copy)]
+pub enum Numbers {
+    /// Of the usual functions.
+    Int(*const c_int),
+    /// Of those whose names end in `_c`.
+    Long(*const i64),
+}
+
+impl Numbers {
+    /// The first `n` of them.
+    ///
+    /// # Safety
+    /// - The array has so many.
+    pub unsafe fn first(self, n: usize) -> Vec<i64> {
+        // SAFETY: - the array has `n` numbers (the caller)
+        let at = |i| unsafe {
+            match self {
+                Numbers::Int(start) => i64::from(*start.add(i)),
+                Numbers::Long(start) => *start.add(i),
+            }
+        };
+        (0..n).map(at).collect()
+    }
+}
+
+/// How many values there are.
+#[derive(Clone, Copy)]
+pub enum Values {
+    /// So many.
+    Whole(i64),
+    /// So many for each rank, one part after the other.
+    Equal(i64),
+    /// For each rank as many as the first array says, at the place that the second one says.
+    Each(Numbers, Numbers),
+}
+
+/// One of a call's two buffers, as MPI describes it.
+#[derive(Clone, Copy)]
+pub struct Side {
+    pub buffer: *mut c_void,
+    pub values: Values,
+    pub datatype: Handle,
+}
+
+/// A run of values of one buffer.
+#[derive(Clone, Copy)]
+struct Chunk {
+    address: *mut u8,
+    values: usize,
+    /// Where its bytes are among those that travel.
+    at: usize,
+}
+
+/// A buffer as a call takes it.
+pub struct Buffer {
+    pub span: Span,
+    packed: Option<Packed>,
+}
+
+/// Values that travel as bytes beside the buffer.
+struct Packed {
+    bytes: Vec<u8>,
+    chunks: Vec<Chunk>,
+    /// Those that this rank has to give, in place.
+    own: Option<Chunk>,
+    datatype: Datatype,
+    /// Whether the type is a duplicate, and ours to free.
+    kept: bool,
+    comm: Handle,
+}
+
+/// Parts of one side, in bytes: their lengths, and where they are from the buffer on.
+pub struct Parts {
+    pub lengths: Vec<usize>,
+    offsets: Vec<isize>,
+}
+
+impl Side {
+    /// The side of a call that has none.
+    pub const NONE: Side = Side { buffer: std::ptr::null_mut(), values: Values::Whole(0), datatype: 0 };
+
+    /// As it is given, of one vector or part of `bytes` bytes, or of as many from each rank.
+    pub fn buffer(
+        &self,
+        datatype: Datatype,
+        bytes: usize,
+        place: Place,
+        comm: Handle,
+        unit: usize,
+    ) -> Buffer {
+        let ranks = if matches!(self.values, Values::Equal(_)) { place.size as usize } else { 1 };
+        let total = bytes * ranks;
+        if datatype.is_plain() || total == 0 {
+            return Buffer { span: Span::new(self.buffer.cast(), total / unit), packed: None };
+        }
+        let values = bytes / datatype.size;
+        let whole = Chunk { address: self.buffer.cast(), values: values * ranks, at: 0 };
+        let own = Chunk {
+            address: shifted(self.buffer, place.rank as isize * values as isize * datatype.extent),
+            values,
+            at: place.rank as usize * bytes,
+        };
+        let own = if ranks > 1 { own } else { whole };
+        Packed::new(total, vec![whole], Some(own), datatype, comm).buffer(unit)
+    }
+
+    /// As it is given, in parts.
+    pub fn parts_buffer(&self, datatype: Datatype, parts: &Parts, place: Place, comm: Handle) -> Buffer {
+        if datatype.is_plain() {
+            let least = parts.offsets.iter().copied().min().unwrap_or_default();
+            let places: Vec<_> = parts.offsets.iter().map(|offset| (offset - least) as usize).collect();
+            let start = shifted(self.buffer, least);
+            return Buffer { span: Span::placed(start, &parts.lengths, &places), packed: None };
+        }
+        let mut at = 0;
+        let chunks = parts.lengths.iter().zip(&parts.offsets).map(|(&bytes, &offset)| {
+            let values = bytes / datatype.size.max(1);
+            let chunk = Chunk { address: shifted(self.buffer, offset), values, at };
+            at += bytes;
+            chunk
+        });
+        let chunks: Vec<_> = chunks.collect();
+        let own = chunks.get(place.rank as usize).copied();
+        Packed::new(at, chunks, own, datatype, comm).buffer(1)
+    }
+
+    /// What the arrays say, in bytes; `None` where they say what cannot be, of which the library shall complain.
+    ///
+    /// # Safety
+    /// - The arrays have a number for each of `ranks` ranks.
+    pub unsafe fn parts(&self, datatype: Datatype, ranks: usize) -> Option<Parts> {
+        let Values::Each(counts, places) = self.values else { return None };
+        // SAFETY: - as many as ranks (the caller)
+        let (counts, places) = unsafe { (counts.first(ranks), places.first(ranks)) };
+        let length = |count: &i64| usize::try_from(*count).ok()?.checked_mul(datatype.size);
+        let offset = |(place, count): (&i64, &i64)| match count {
+            // Where nothing is, nobody looks, and the number may be anything.
+            0 => Some(0),
+            _ => (*place as isize).checked_mul(datatype.extent),
+        };
+        Some(Parts {
+            lengths: counts.iter().map(length).collect::<Option<_>>()?,
+            offsets: places.iter().zip(&counts).map(offset).collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn shifted(buffer: *mut c_void, bytes: isize) -> *mut u8 {
+    buffer.cast::<u8>().wrapping_offset(bytes)
+}
+
+impl Buffer {
+    /// Values that are given where they are.
+    pub fn plain(span: Span) -> Buffer {
+        Buffer { span, packed: None }
+    }
+
+    /// Before the call, where it takes all values from here.
+    pub fn pack(&mut self) -> Result<()> {
+        let Some(packed) = &mut self.packed else { return Ok(()) };
+        let Packed { bytes, chunks, datatype, comm, .. } = packed;
+        chunks.iter().try_for_each(|chunk| pack(bytes, chunk, datatype, *comm))
+    }
+
+    /// Before a call in place, which takes this rank's part from here.
+    pub fn pack_own(&mut self) -> Result<()> {
+        let Some(packed) = &mut self.packed else { return Ok(()) };
+        let Packed { bytes, own, datatype, comm, .. } = packed;
+        own.iter().try_for_each(|chunk| pack(bytes, chunk, datatype, *comm))
+    }
+
+    /// After the call, which has put values here.
+    pub fn unpack(&self) -> Result<()> {
+        let Some(Packed { bytes, chunks, datatype, comm, .. }) = &self.packed else { return Ok(()) };
+        chunks.iter().try_for_each(|chunk| unpack(bytes, chunk, datatype, *comm))
+    }
+
+    /// Lets go of a type that was kept. By the program's thread: no other may call MPI.
+    pub fn release_type(&mut self) {
+        if let Some(Packed { datatype, kept: kept @ true, .. }) = &mut self.packed {
+            // SAFETY: - the type is ours (`keep_type`), and not used any more
+            unsafe { own::type_free(&mut datatype.handle) };
+            *kept = false;
+        }
+    }
+
+    /// Keeps the type until it is released: the program may free its own as soon as a call is started.
+    pub fn keep_type(&mut self) {
+        let Some(packed) = &mut self.packed else { return };
+        let mut kept = 0;
+        // SAFETY: - the type is the program's, valid as long as the call that it gave it to
+        //         - `kept` has room for a handle
+        if unsafe { own::type_dup(packed.datatype.handle, &mut kept) } == 0 {
+            packed.datatype = Datatype { handle: kept, ..packed.datatype };
+            packed.kept = true;
+        }
+    }
+}
+
+impl Packed {
+    fn new(total: usize, chunks: Vec<Chunk>, own: Option<Chunk>, datatype: Datatype, comm: Handle) -> Self {
+        Packed { bytes: vec![0; total], chunks, own, datatype, comm, kept: false }
+    }
+
+    fn buffer(mut self, unit: usize) -> Buffer {
+        let span = Span::new(self.bytes.as_mut_ptr(), self.bytes.len() / unit);
+        Buffer { span, packed: Some(self) }
+    }
+}
+
+/// MPI counts packed bytes in ints; so many are packed at a time.
+const STEP: usize = 1 << 30;
+
+/// The chunk in pieces of which each fits into an int: their addresses, values and bytes.
+fn pieces(
+    chunk: &Chunk,
+    datatype: &Datatype,
+) -> impl Iterator<Item = (*mut u8, usize, std::ops::Range<usize>)> {
+    let (size, extent, Chunk { address, values, at }) = (datatype.size.max(1), datatype.extent, *chunk);
+    let step = (STEP / size).max(1);
+    (0..values).step_by(step).map(move |first| {
+        let values = step.min(values - first);
+        let start = at + first * size;
+        (address.wrapping_offset(first as isize * extent), values, start..start + values * size)
+    })
+}
+
+fn pack(bytes: &mut [u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Result<()> {
+    for (address, values, range) in pieces(chunk, datatype) {
+        let (to, mut at) = (&mut bytes[range], 0);
+        let (room, values) = (int(to.len())?, int(values)?);
+        let (from, to) = (address.cast(), to.as_mut_ptr().cast());
+        // SAFETY: - the buffer has these values, as the program said in its call
+        //         - their bytes fit `room`: a value has `size` of them
+        let code = unsafe { own::pack(from, values, datatype.handle, to, room, &mut at, comm) };
+        check("MPI_Pack", code, at == room)?;
+    }
+    Ok(())
+}
+
+fn unpack(bytes: &[u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Result<()> {
+    for (address, values, range) in pieces(chunk, datatype) {
+        let (from, mut at) = (&bytes[range], 0);
+        let (room, values) = (int(from.len())?, int(values)?);
+        let (from, to) = (from.as_ptr().cast(), address.cast());
+        // SAFETY: - the buffer has room for these values, as the program said in its call
+        //         - there are `room` bytes: a value has `size` of them
+        let code = unsafe { own::unpack(from, room, &mut at, to, values, datatype.handle, comm) };
+        check("MPI_Unpack", code, at == room)?;
+    }
+    Ok(())
+}
+
+fn int(number: usize) -> Result<c_int> {
+    number.try_into().map_err(|_| {
+        let what = format!("a value of {number} bytes");
+        Error::argument("MPI_Pack", what, "take a type of less than 2 GiB")
+    })
+}
+
+fn check(function: &str, code: c_int, complete: bool) -> Result<()> {
+    match (code, complete) {
+        (0, true) => Ok(()),
+        (0, false) => {
+            Err(Error::argument(function, "other bytes than the type has", "take a type of plain bytes"))
+        }
+        (code, _) => {
+            Err(Error::argument(function, format!("error {code}"), "the MPI library's own words say why"))
+        }
+    }
+}

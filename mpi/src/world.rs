@@ -1,0 +1,150 @@
+//! The ranks of MPI_COMM_WORLD as a world of circulant's: joined in MPI_Init, left in MPI_Finalize.
+//!
+//! Both are calls that all ranks make. Either all ranks join, with the same settings, or none does and every call is
+//! passed on; so whoever fails says so to the others in the same exchange that they wait in.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use circulant::boot::Exchange;
+use circulant::boot::mpi::{Mpi, MpiExchange};
+use circulant::comm::Communicator;
+use circulant::error::Error;
+
+use super::background;
+use super::communicators;
+use super::own;
+use super::report;
+use super::settings::Settings;
+
+/// What is the same for all calls, once the world is joined.
+pub struct World {
+    pub settings: Settings,
+    /// Who this rank is in the communicator that the ranks met on, for [`progress`].
+    rank: i32,
+    meeting: usize,
+}
+
+static WORLD: OnceLock<World> = OnceLock::new();
+/// Whether calls are taken: from the joining on until the leaving.
+static JOINED: AtomicBool = AtomicBool::new(false);
+
+/// The world, while it is joined.
+pub fn joined() -> Option<&'static World> {
+    if JOINED.load(Relaxed) { WORLD.get() } else { None }
+}
+
+/// Whether this is rank 0.
+pub fn is_first() -> bool {
+    WORLD.get().is_some_and(|world| world.rank == 0)
+}
+
+/// This rank, and the communicator that the ranks met on, where nobody sends but to itself.
+pub fn me() -> (i32, usize) {
+    WORLD.get().map_or((0, 0), |world| (world.rank, world.meeting))
+}
+
+/// Says a sentence where a user looks.
+pub fn tell(sentence: impl std::fmt::Display) {
+    eprintln!("circulant: {sentence}");
+}
+
+/// Joins, once MPI is initialised.
+pub fn join() {
+    let library = own::library();
+    let Some(mpi) = &library.mpi else { return };
+    if let Err(error) = try_join(mpi) {
+        tell(format!("MPI calls are passed on: {error}"));
+    }
+}
+
+fn try_join(mpi: &Mpi) -> circulant::error::Result<()> {
+    let place = mpi.place(mpi.abi.comm_world)?;
+    if place.size == 1 {
+        return Ok(());
+    }
+    let mut exchange = MpiExchange::new(mpi)?;
+    let settings = settings(&mut exchange);
+    let comm = settings.clone().and_then(|settings| match settings.on {
+        true => enter(&exchange).map(Some).map_err(|error| error.to_string()),
+        false => Ok(None),
+    });
+    let trouble = exchange.agree(comm.as_ref().err().map(String::as_str))?;
+    match (trouble, settings, comm) {
+        (Some(trouble), ..) if place.rank == 0 => {
+            tell(format!("MPI calls are passed on, on all ranks: {trouble}"));
+        }
+        (None, Ok(settings), Ok(Some(comm))) => {
+            let world = World { settings, rank: place.rank as i32, meeting: exchange.comm() };
+            begin(WORLD.get_or_init(|| world), comm)?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The settings, which all ranks have alike.
+fn settings(exchange: &mut MpiExchange) -> Result<Settings, String> {
+    if let Some(trouble) = &own::library().trouble {
+        return Err(trouble.to_string());
+    }
+    let own = Settings::from(|name| std::env::var(name).ok())?;
+    let words = format!("{own:?}");
+    let all = exchange.allgather(words.as_bytes()).map_err(|error| error.to_string())?;
+    match all.iter().position(|other| other != words.as_bytes()) {
+        None => Ok(own),
+        Some(rank) => Err(format!(
+            "rank {} and rank {rank} have other values of CIRCULANT_MPI variables; set them alike on all ranks",
+            exchange.place().rank
+        )),
+    }
+}
+
+fn enter(exchange: &MpiExchange) -> circulant::error::Result<Communicator> {
+    let settings = circulant::comm::settings::Settings::from_environment()?;
+    Communicator::world_by(Box::new(exchange.clone()), &settings)
+}
+
+fn begin(world: &'static World, comm: Communicator) -> circulant::error::Result<()> {
+    comm.while_waiting(progress);
+    communicators::begin(comm)?;
+    if world.settings.report {
+        report::begin();
+    }
+    JOINED.store(true, Relaxed);
+    Ok(())
+}
+
+/// Leaves, before MPI is finalized.
+pub fn leave() {
+    if JOINED.swap(false, Relaxed) {
+        background::end();
+        report::print();
+        communicators::end();
+    }
+}
+
+/// Lets MPI make progress while a call of ours waits: others may wait for a message that MPI has still to send from
+/// here. What is looked for is never there: a rank sends itself words of other tags.
+pub fn progress() {
+    let Some(world) = WORLD.get() else { return };
+    let (mut flag, mut status) = (0, [0u64; 16]);
+    // SAFETY: - MPI runs while the world is joined, and the calls that wait are made by threads that may call it
+    //         - the communicator is ours, and `status` larger than any library's
+    unsafe { own::probe(world.rank, PROBED, world.meeting, &mut flag, status.as_mut_ptr().cast()) };
+}
+
+/// A tag that nobody sends.
+const PROBED: i32 = (1 << 15) - 1;
+
+/// An error's code for the program, after its communicator's error handler has had it.
+pub fn fail(comm: usize, error: &Error) -> i32 {
+    let code = own::abi().map_or(16, |abi| abi.err_other);
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Relaxed) {
+        tell(error);
+    }
+    // SAFETY: - the communicator is the program's, of the call that has failed
+    unsafe { own::call_error_handler(comm, code) };
+    code
+}

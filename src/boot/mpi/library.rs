@@ -1,0 +1,197 @@
+//! The library itself: found among the files that this process has mapped, its functions by their names.
+//!
+//! It may be out of the program's sight, as a Python module's libraries are; so files are opened by their names
+//! again, which loads nothing (RTLD_NOLOAD), and functions are asked of the file that defines them.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix::Library;
+
+use super::abi::{Abi, Flavour, Handle};
+use crate::error::{Error, Result};
+use crate::rank::Place;
+
+/// The function that only an MPI library has, and each has.
+const MARK: &str = "PMPI_Init";
+
+/// The MPI library of this process.
+pub struct Mpi {
+    library: Library,
+    /// Its constants.
+    pub abi: Abi,
+    /// Its file.
+    pub file: PathBuf,
+}
+
+impl Mpi {
+    /// Looks for it; `None` where there is none.
+    ///
+    /// # Errors
+    /// Two libraries in one process, which are both named; or one that misses what it should have.
+    pub fn find() -> Result<Option<Mpi>> {
+        let mut all = Mpi::all()?;
+        match all.len() {
+            0 | 1 => Ok(all.pop()),
+            _ => Err(Mpi::several(&all)),
+        }
+    }
+
+    /// All that are in this process, in the order in which they are mapped.
+    pub fn all() -> Result<Vec<Mpi>> {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let found = candidates(&maps).into_iter().filter_map(|(file, at)| Some((open(&file, &at)?, file)));
+        found.map(|(library, file)| Mpi::new(library, file)).collect()
+    }
+
+    /// That there are several, which is an error.
+    pub fn several(all: &[Mpi]) -> Error {
+        let files: Vec<_> = all.iter().map(|mpi| mpi.file.display().to_string()).collect();
+        Error::boot(
+            format!("{} MPI libraries are in this process: {}", files.len(), files.join(", ")),
+            "build the program and all that it loads with one of them",
+        )
+    }
+
+    fn new(library: Library, file: PathBuf) -> Result<Mpi> {
+        let flavour = flavour(&library, &file);
+        let program = Library::this();
+        let symbol = |name: &str| address(&program, name).or_else(|| address(&library, name));
+        match Abi::of(flavour, symbol) {
+            Some(abi) => Ok(Mpi { library, abi, file }),
+            None => Err(Error::boot(
+                format!("{} lacks objects that Open MPI has", file.display()),
+                "use Open MPI 4 or 5, MPICH, Intel MPI, or a library of the standard interface",
+            )),
+        }
+    }
+
+    /// The address of a function.
+    pub fn address(&self, name: &str) -> Option<usize> {
+        address(&self.library, name)
+    }
+
+    /// A function by its name.
+    ///
+    /// # Safety
+    /// - `F` is the type of a C function pointer, and that function's type with handles as [`Handle`]s.
+    pub unsafe fn function<F: Copy>(&self, name: &str) -> Result<F> {
+        // SAFETY: - the type is the function's (the caller)
+        let symbol = unsafe { self.library.get::<F>(name.as_bytes()) };
+        // The file stays open as long as anybody could call what was found: it was there before us.
+        symbol.map(|symbol| *symbol).map_err(|_| {
+            Error::boot(format!("{} has no {name}", self.file.display()), "use a library of MPI 3 or later")
+        })
+    }
+
+    /// Whether `MPI_Init` has been called, and `MPI_Finalize` has not.
+    pub fn is_running(&self) -> Result<bool> {
+        Ok(self.flag("PMPI_Initialized")? && !self.flag("PMPI_Finalized")?)
+    }
+
+    fn flag(&self, name: &str) -> Result<bool> {
+        // SAFETY: - both functions of MPI that tell their state have this type
+        let ask = unsafe { self.function::<unsafe extern "C" fn(*mut i32) -> i32>(name)? };
+        let mut flag = 0;
+        // SAFETY: - they may be called at any time
+        //         - `flag` is an int to be written
+        check(name, unsafe { ask(&mut flag) })?;
+        Ok(flag != 0)
+    }
+
+    /// This process's place in a communicator.
+    pub fn place(&self, comm: Handle) -> Result<Place> {
+        let number = |name: &str| -> Result<u32> {
+            // SAFETY: - MPI_Comm_rank and MPI_Comm_size have this type
+            let ask = unsafe { self.function::<unsafe extern "C" fn(Handle, *mut i32) -> i32>(name)? };
+            let mut number = 0;
+            // SAFETY: - the communicator is the caller's, of a library that runs
+            //         - `number` is an int to be written
+            check(name, unsafe { ask(comm, &mut number) })?;
+            Ok(number as u32)
+        };
+        Ok(Place { rank: number("PMPI_Comm_rank")?, size: number("PMPI_Comm_size")? })
+    }
+}
+
+/// A function of MPI that has not given back MPI_SUCCESS.
+pub(super) fn check(function: &str, code: i32) -> Result<()> {
+    match code {
+        0 => Ok(()),
+        code => {
+            Err(Error::boot(format!("{function} gave error {code}"), "the MPI library's own words say why"))
+        }
+    }
+}
+
+/// Files with `mpi` in their names that are mapped, with where, in the order of the first places.
+fn candidates(maps: &str) -> Vec<(PathBuf, Vec<Range<usize>>)> {
+    let mut files: Vec<(PathBuf, Vec<Range<usize>>)> = Vec::new();
+    for (path, range) in maps.lines().filter_map(mapping) {
+        match files.iter_mut().find(|(file, _)| file == path) {
+            Some((_, ranges)) => ranges.push(range),
+            None => files.push((path.to_owned(), vec![range])),
+        }
+    }
+    files
+}
+
+fn mapping(line: &str) -> Option<(&Path, Range<usize>)> {
+    let path = Path::new(&line[line.find('/')?..]);
+    let name = path.file_name()?.to_str()?.to_lowercase();
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    (name.contains("mpi") && name.contains(".so")).then_some((path, number(start)?..number(end)?))
+}
+
+/// A file that is an MPI library by itself; what only depends on one finds the mark elsewhere.
+fn open(file: &Path, ranges: &[Range<usize>]) -> Option<Library> {
+    // SAFETY: - nothing is loaded, so nobody's initialiser runs (RTLD_NOLOAD)
+    let library = unsafe { Library::open(Some(file), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()?;
+    let mark = address(&library, MARK)?;
+    ranges.iter().any(|range| range.contains(&mark)).then_some(library)
+}
+
+fn address(library: &Library, name: &str) -> Option<usize> {
+    // SAFETY: - any symbol's address may be looked at; it is not followed
+    let symbol = unsafe { library.get::<*const u8>(name.as_bytes()) }.ok()?;
+    Some(symbol.as_raw_ptr() as usize).filter(|&address| address != 0)
+}
+
+fn flavour(library: &Library, file: &Path) -> Flavour {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    if name.contains("mpi_abi") {
+        Flavour::Standard
+    } else if address(library, "ompi_mpi_comm_world").is_some() {
+        Flavour::OpenMpi
+    } else {
+        Flavour::Mpich
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_files_with_mpi_in_their_names_are_looked_at_once() {
+        let maps = "55d0-55d8 r-xp 00000000 08:01 11 /bin/mpi_program\n\
+                    7f00-7f10 r--p 00000000 08:01 12 /opt/my mpi/lib/libmpi.so.12\n\
+                    7f10-7f20 r-xp 00000000 08:01 12 /opt/my mpi/lib/libmpi.so.12\n\
+                    7f20-7f30 r-xp 00000000 08:01 13 /lib/libc.so.6\n\
+                    7f30-7f40 rw-p 00000000 00:00 0\n\
+                    7f40-7f50 r-xp 00000000 08:01 14 /m/MPI.cpython-311.so\n";
+        let found = candidates(maps);
+        assert_eq!(
+            found[0],
+            (PathBuf::from("/opt/my mpi/lib/libmpi.so.12"), vec![0x7f00..0x7f10, 0x7f10..0x7f20])
+        );
+        assert_eq!(found[1].0, PathBuf::from("/m/MPI.cpython-311.so"));
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn there_is_no_mpi_in_a_test() {
+        assert!(Mpi::find().unwrap().is_none());
+    }
+}
