@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::locality::binding::Bind;
 
 /// How long the other ranks have to notice that one has failed, and to say so themselves.
-pub const LAST_WORDS: Duration = Duration::from_secs(1);
+pub const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// How long a rank that is being killed has to end before another one, which has left with an error because of
 /// it, is taken for the first that failed.
