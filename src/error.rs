@@ -106,7 +106,7 @@ impl Error {
 
 /// Says a sentence on the standard error, where there is no call that could return it. In one write, so
 /// that ranks which share a terminal do not speak into one another.
-pub(crate) fn tell(sentence: impl std::fmt::Display) {
+pub fn tell(sentence: impl std::fmt::Display) {
     let line = format!("circulant: {sentence}\n");
     // Nobody listens: no reason to end.
     let _ = std::io::stderr().write_all(line.as_bytes());

@@ -14,11 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use circulant::boot::mpi::abi::Handle;
 use circulant::comm::Communicator;
-use circulant::error::{Error, Result};
+use circulant::error::{Error, Result, tell};
 use circulant::rank::{Place, Rank};
 
 use super::own;
-use super::world;
 
 /// A communicator of the program's that is served.
 pub struct Served {
@@ -135,7 +134,7 @@ fn serve(handle: Handle) -> Option<NonNull<Served>> {
     let well =
         gather(handle, place, &[u8::from(made.is_ok())]).is_ok_and(|all| all.iter().all(|one| one == &[1]));
     if let Some(trouble) = trouble {
-        world::tell(format!("a communicator of {} ranks is passed on: {trouble}", place.size));
+        tell(format!("a communicator of {} ranks is passed on: {trouble}", place.size));
     }
     match made {
         Ok(comm) if well => Some(put_down(handle, Some((comm, place)))?),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use circulant::boot::Exchange;
 use circulant::boot::mpi::{Mpi, MpiExchange};
 use circulant::comm::Communicator;
-use circulant::error::Error;
+use circulant::error::{Error, tell};
 
 use super::background;
 use super::communicators;
@@ -42,11 +42,6 @@ pub fn is_first() -> bool {
 /// This rank, and the communicator that the ranks met on, where nobody sends but to itself.
 pub fn me() -> (i32, usize) {
     WORLD.get().map_or((0, 0), |world| (world.rank, world.meeting))
-}
-
-/// Says a sentence where a user looks.
-pub fn tell(sentence: impl std::fmt::Display) {
-    eprintln!("circulant: {sentence}");
 }
 
 /// Joins, once MPI is initialised.
