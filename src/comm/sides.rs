@@ -67,7 +67,7 @@ impl Side {
 /// How a call is carried out on what its caller gave.
 enum Way {
     /// On the caller's memory, once some of it has been copied there.
-    There { elements: usize, before: Option<Move>, ends: Ends, after: Option<Move> },
+    There { elements: usize, before: Option<Move>, ends: Ends, after: Option<Move>, copy: Option<Workspace> },
     /// In a workspace, which has all parts one after the other.
     Through { counts: Arc<[usize]>, input: Side, output: Side },
 }
@@ -76,7 +76,7 @@ impl Communicator {
     /// Makes a call at once on what its caller gave; see [`raw`](super::raw) for what that means.
     pub(super) fn between(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<()> {
         match self.way(call, input, output)? {
-            Way::There { elements, before, ends, after } => {
+            Way::There { elements, before, ends, after, copy: _copy } => {
                 before.iter().for_each(Move::make);
                 self.carry_out(call, elements, ends)?;
                 after.iter().for_each(Move::make);
@@ -95,9 +95,9 @@ impl Communicator {
         prepared: bool,
     ) -> Result<Held> {
         match self.way(call, input, output)? {
-            Way::There { elements, before, ends, after } => {
+            Way::There { elements, before, ends, after, copy } => {
                 let held = self.in_background(call, elements, ends, prepared)?;
-                Ok(held.with(before.into_iter().collect(), after.into_iter().collect(), None))
+                Ok(held.with(before.into_iter().collect(), after.into_iter().collect(), copy))
             }
             Way::Through { counts, input, output } => {
                 let workspace = self.world.workspace(counts.iter().sum::<usize>() * call.unit)?;
@@ -134,7 +134,7 @@ impl Communicator {
             None => None,
         };
         let elements = call.elements_of(output.elements, self.place)?;
-        Ok(Way::There { elements, before, ends: Ends::one(output.source), after: None })
+        Ok(Way::There { elements, before, ends: Ends::one(output.source), after: None, copy: None })
     }
 
     fn gathered_by_all(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
@@ -156,18 +156,20 @@ impl Communicator {
             }
             _ => None,
         };
-        Ok(Way::There { elements, before, ends: Ends::one(output.source), after: None })
+        Ok(Way::There { elements, before, ends: Ends::one(output.source), after: None, copy: None })
     }
 
     fn exchanged(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
         let output = given(call, output, "output")?;
-        let (input, before) = match input {
-            Some(input) => (input, None),
+        let (input, before, copy) = match input {
+            Some(input) => (input, None, None),
             None => {
                 // What goes out is overwritten by what comes in, so it goes out of a copy.
-                let copy = Source::Unregistered(Memory::zeroed(output.memory().len())?);
-                let before = Move::part(&copy, 0, &output.source, 0, output.memory().len());
-                (Given { source: copy, ..output.clone() }, Some(before))
+                let bytes = output.memory().len();
+                let copy = self.world.workspace(bytes)?;
+                let source = Source::Registered(copy.region.clone());
+                let before = Move::part(&source, 0, &output.source, 0, bytes);
+                (Given { source, ..output.clone() }, Some(before), Some(copy))
             }
         };
         if call.collective == Collective::Alltoall {
@@ -185,7 +187,7 @@ impl Communicator {
         };
         let places = Places { sent: input.places, received: output.places };
         let ends = Ends { from: input.source, to: Some(output.source), places };
-        Ok(Way::There { elements, before, ends, after: None })
+        Ok(Way::There { elements, before, ends, after: None, copy })
     }
 
     fn reduced(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
@@ -218,7 +220,7 @@ impl Communicator {
         let me = self.rank() as usize;
         let (from, len) = (counts[..me].iter().sum::<usize>() * call.unit, counts[me] * call.unit);
         let after = Some(Move::part(&output.source, 0, &output.source, from, len));
-        Ok(Way::There { elements, before: None, ends: Ends::one(output.source), after })
+        Ok(Way::There { elements, before: None, ends: Ends::one(output.source), after, copy: None })
     }
 
     fn scattered(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
