@@ -5,7 +5,7 @@ module circulant_calls
     use circulant_handles
     use circulant_operators
     use circulant_outcome
-    use circulant_windows, only: allocate_window, c_window_free
+    use circulant_windows, only: allocate_window
     implicit none
     private
     public :: circulant_barrier, circulant_barrier_start, circulant_barrier_prepare

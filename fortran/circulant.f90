@@ -19,10 +19,12 @@
 !> rank, scalars too; input and output are of one type, and of ranks that you like. Their sizes say how many elements a
 !> call is about, and each call tells where they do not fit. In a call at once they may be sections: the compiler copies
 !> those that are not contiguous. In one that is started or prepared they must be contiguous, should be `asynchronous`,
-!> and are in use until circulant_wait or circulant_request_free.
+!> and are in use until circulant_wait or circulant_request_free; expressions, a(indices), and components of arrays, such
+!> as points%x, are copied all the same, which nobody sees: do not give them.
 !>
-!> Ranks and roots count from 0 on, in default integers. `counts`, `places` and `shape` are arrays of integers of any
-!> kind; places are in elements, from 0 on. circulant_in_place as input (or as output, for scatters) is as in circulant.h.
+!> Ranks and roots count from 0 on, in default integers. `counts`, `places` and `shape` are arrays of integer(int32) or of
+!> integer(int64), all of a call of one kind; places are in elements, from 0 on. circulant_in_place as input (or as output,
+!> for scatters) is as in circulant.h.
 !> What is only looked at on the root is optional: other ranks may leave it out, or give what is not allocated.
 !>
 !>     circulant_broadcast(buffer, root, comm)
@@ -51,7 +53,7 @@
 !>     circulant_comm_split(comm, colour, new_comm, key), circulant_comm_duplicate(comm, new_comm)
 !>     circulant_comm_free(comm), circulant_finalize(world)
 !>
-!>     circulant_window_alloc(comm, window, array, shape)     a pointer of 1 to 7 dimensions
+!>     circulant_window_alloc(comm, window, array, shape)     a pointer of any rank
 !>     circulant_window_free(window)
 !>
 !>     circulant_op_create_real64(op, combine, commutes)      and so for each type: int8, complex_real32, logical_c_bool

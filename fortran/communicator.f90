@@ -28,6 +28,18 @@ module circulant_communicators
         end function
     end interface
 
+    abstract interface
+        function text_of(comm, text, bytes) bind(c) result(code)
+            import
+            integer(c_intptr_t), value :: comm
+            character(kind=c_char), intent(inout) :: text(*)
+            integer(c_size_t), value :: bytes
+            integer(c_int) :: code
+        end function
+    end interface
+    procedure(text_of), bind(c, name='circulant_comm_transport') :: c_comm_transport
+    procedure(text_of), bind(c, name='circulant_comm_boot') :: c_comm_boot
+
     !> Makes this process a rank of a job, and gives the communicator of all ranks. Collective.
     interface circulant_init
         module procedure init, init_id, init_allgather
@@ -121,22 +133,6 @@ module circulant_communicators
             integer(c_int) :: code
         end function
 
-        function c_comm_transport(comm, text, bytes) bind(c, name='circulant_comm_transport') result(code)
-            import
-            integer(c_intptr_t), value :: comm
-            character(kind=c_char), intent(inout) :: text(*)
-            integer(c_size_t), value :: bytes
-            integer(c_int) :: code
-        end function
-
-        function c_comm_boot(comm, text, bytes) bind(c, name='circulant_comm_boot') result(code)
-            import
-            integer(c_intptr_t), value :: comm
-            character(kind=c_char), intent(inout) :: text(*)
-            integer(c_size_t), value :: bytes
-            integer(c_int) :: code
-        end function
-
         function c_comm_set_algorithm(comm, collective, algorithm, blocks) &
             bind(c, name='circulant_comm_set_algorithm') result(code)
             import
@@ -156,12 +152,10 @@ contains
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
         integer(c_intptr_t) :: handle
-        type(outcome) :: result
+        integer(c_int) :: code
 
-        handle = 0
-        call result%give(c_init(circulant_version_major, circulant_version_minor, handle))
-        call take_place(result, handle, world)
-        call result%finish('circulant_init', stat, errmsg)
+        code = c_init(circulant_version_major, circulant_version_minor, handle)
+        call arrive('circulant_init', code, handle, world, stat, errmsg)
     end subroutine
 
     !> Of the processes that have this id, each with a rank of its own. No variable of a launcher is read.
@@ -172,12 +166,10 @@ contains
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
         integer(c_intptr_t) :: handle
-        type(outcome) :: result
+        integer(c_int) :: code
 
-        handle = 0
-        call result%give(c_init_id(circulant_version_major, circulant_version_minor, rank, size, id, handle))
-        call take_place(result, handle, world)
-        call result%finish('circulant_init', stat, errmsg)
+        code = c_init_id(circulant_version_major, circulant_version_minor, rank, size, id, handle)
+        call arrive('circulant_init', code, handle, world, stat, errmsg)
     end subroutine
 
     !> Of those that an allgather of the program's own is among; `context` is handed to it. No variable of a launcher is
@@ -190,16 +182,14 @@ contains
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
         integer(c_intptr_t) :: handle
+        integer(c_int) :: code
         type(c_ptr) :: handed
-        type(outcome) :: result
 
-        handle = 0
         handed = c_null_ptr
         if (present(context)) handed = context
-        call result%give(c_init_allgather(circulant_version_major, circulant_version_minor, rank, size, &
-            c_funloc(allgather), handed, handle))
-        call take_place(result, handle, world)
-        call result%finish('circulant_init', stat, errmsg)
+        code = c_init_allgather(circulant_version_major, circulant_version_minor, rank, size, &
+            c_funloc(allgather), handed, handle)
+        call arrive('circulant_init', code, handle, world, stat, errmsg)
     end subroutine
 
     !> Makes an id, on one process, which is to live until all ranks have joined; the program carries it to the others.
@@ -237,15 +227,13 @@ contains
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
         integer(c_intptr_t) :: handle
+        integer(c_int) :: code
         integer(c_int) :: own_key
-        type(outcome) :: result
 
-        handle = 0
         own_key = 0
         if (present(key)) own_key = key
-        call result%give(c_comm_split(comm%handle, colour, own_key, handle))
-        call take_place(result, handle, new_comm)
-        call result%finish('circulant_comm_split', stat, errmsg)
+        code = c_comm_split(comm%handle, colour, own_key, handle)
+        call arrive('circulant_comm_split', code, handle, new_comm, stat, errmsg)
     end subroutine
 
     !> The same ranks once more: calls on one do not mix with calls on the other. Collective.
@@ -255,22 +243,34 @@ contains
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
         integer(c_intptr_t) :: handle
-        type(outcome) :: result
+        integer(c_int) :: code
 
-        handle = 0
-        call result%give(c_comm_duplicate(comm%handle, handle))
-        call take_place(result, handle, new_comm)
-        call result%finish('circulant_comm_duplicate', stat, errmsg)
+        code = c_comm_duplicate(comm%handle, handle)
+        call arrive('circulant_comm_duplicate', code, handle, new_comm, stat, errmsg)
     end subroutine
 
-    !> The communicator of a handle, or null.
+    !> How each way to a communicator ends: there is one, or null for a rank without a colour, or an error.
+    subroutine arrive(name, code, handle, comm, stat, errmsg)
+        character(*), intent(in) :: name
+        integer(c_int), intent(in) :: code
+        integer(c_intptr_t), intent(in) :: handle
+        type(circulant_comm), intent(out) :: comm
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
+        type(outcome) :: result
+
+        call result%give(code)
+        if (result%good()) call take_place(result, handle, comm)
+        call result%finish(name, stat, errmsg)
+    end subroutine
+
     subroutine take_place(result, handle, comm)
         type(outcome), intent(inout) :: result
         integer(c_intptr_t), intent(in) :: handle
-        type(circulant_comm), intent(out) :: comm
+        type(circulant_comm), intent(inout) :: comm
         integer(c_int) :: rank, size
 
-        if (.not. result%good() .or. handle == 0) return
+        if (handle == 0) return
         call result%give(c_comm_rank(handle, rank))
         call result%give(c_comm_size(handle, size))
         if (result%good()) comm = circulant_comm(handle, rank, size)
@@ -321,13 +321,8 @@ contains
         character(*), intent(out) :: text
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
-        character(kind=c_char) :: letters(len(text) + 1)
-        type(outcome) :: result
 
-        letters = c_null_char
-        call result%give(c_comm_transport(comm%handle, letters, size(letters, kind=c_size_t)))
-        call copy(letters, text)
-        call result%finish('circulant_comm_transport', stat, errmsg)
+        call tell('circulant_comm_transport', c_comm_transport, comm, text, stat, errmsg)
     end subroutine
 
     !> How the ranks found each other, such as "PMI-1 (PMI_FD=7)"; cut where `text` is shorter.
@@ -336,25 +331,29 @@ contains
         character(*), intent(out) :: text
         integer, intent(out), optional :: stat
         character(*), intent(inout), optional :: errmsg
+
+        call tell('circulant_comm_boot', c_comm_boot, comm, text, stat, errmsg)
+    end subroutine
+
+    subroutine tell(name, function, comm, text, stat, errmsg)
+        character(*), intent(in) :: name
+        procedure(text_of) :: function
+        type(circulant_comm), intent(in) :: comm
+        character(*), intent(out) :: text
+        integer, intent(out), optional :: stat
+        character(*), intent(inout), optional :: errmsg
         character(kind=c_char) :: letters(len(text) + 1)
+        integer :: i
         type(outcome) :: result
 
         letters = c_null_char
-        call result%give(c_comm_boot(comm%handle, letters, size(letters, kind=c_size_t)))
-        call copy(letters, text)
-        call result%finish('circulant_comm_boot', stat, errmsg)
-    end subroutine
-
-    pure subroutine copy(letters, text)
-        character(kind=c_char), intent(in) :: letters(:)
-        character(*), intent(out) :: text
-        integer :: i
-
+        call result%give(function(comm%handle, letters, size(letters, kind=c_size_t)))
         text = ''
         do i = 1, len(text)
             if (letters(i) == c_null_char) exit
             text(i:i) = letters(i)
         end do
+        call result%finish(name, stat, errmsg)
     end subroutine
 
     !> Names the algorithm of a collective's calls on a communicator, and the number of blocks. `collective` is

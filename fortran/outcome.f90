@@ -2,7 +2,7 @@
 !> end of the program, as `allocate` does it.
 module circulant_outcome
     use, intrinsic :: iso_c_binding
-    use, intrinsic :: iso_fortran_env, only: int8, int16, int32, int64
+    use, intrinsic :: iso_fortran_env, only: int32, int64
     use circulant_handles
     implicit none
     private
@@ -24,10 +24,12 @@ module circulant_outcome
         procedure :: has
         procedure :: reaches
         procedure :: divides
+        procedure :: sized
         procedure :: whole
         procedure :: unused
         procedure :: logical_only
-        procedure :: take
+        procedure :: take_int32
+        procedure :: take_int64
     end type
 
     interface
@@ -36,20 +38,20 @@ module circulant_outcome
             type(c_ptr) :: text
         end function
 
-        function c_error_name(code) bind(c, name='circulant_error_name') result(text)
+        pure function c_error_name(code) bind(c, name='circulant_error_name') result(text)
             import
-            integer(c_int), value :: code
+            integer(c_int), value, intent(in) :: code
             type(c_ptr) :: text
         end function
 
-        function c_version() bind(c, name='circulant_version') result(text)
+        pure function c_version() bind(c, name='circulant_version') result(text)
             import
             type(c_ptr) :: text
         end function
 
         pure function strlen(text) bind(c) result(length)
             import
-            type(c_ptr), value :: text
+            type(c_ptr), value, intent(in) :: text
             integer(c_size_t) :: length
         end function
     end interface
@@ -68,40 +70,45 @@ contains
     subroutine give(self, code)
         class(outcome), intent(inout) :: self
         integer(c_int), intent(in) :: code
+        type(c_ptr) :: message
 
         if (code == circulant_ok .or. .not. self%good()) return
         self%code = code
         self%is_named = .true.
-        self%sentence = string(c_error_message())
+        message = c_error_message()
+        allocate (character(strlen(message)) :: self%sentence)
+        call copy(message, self%sentence)
     end subroutine
+
+    ! Texts have their lengths from expressions: those of functions with deferred lengths gfortran keeps in static memory,
+    ! where threads would overwrite them.
 
     !> A code's name, such as "CIRCULANT_ERR_LOST".
     function circulant_error_name(code) result(name)
         integer, intent(in) :: code
-        character(:), allocatable :: name
+        character(strlen(c_error_name(code))) :: name
 
-        name = string(c_error_name(code))
+        call copy(c_error_name(code), name)
     end function
 
     !> The library's version, such as "0.1.0".
     function circulant_version() result(version)
-        character(:), allocatable :: version
+        character(strlen(c_version())) :: version
 
-        version = string(c_version())
+        call copy(c_version(), version)
     end function
 
-    function string(text) result(copy)
+    subroutine copy(text, letters)
         type(c_ptr), intent(in) :: text
-        character(:), allocatable :: copy
-        character(kind=c_char), pointer :: letters(:)
+        character(*), intent(out) :: letters
+        character(kind=c_char), pointer :: letter(:)
         integer :: i
 
-        call c_f_pointer(text, letters, [strlen(text)])
-        allocate (character(size(letters)) :: copy)
-        do i = 1, size(letters)
-            copy(i:i) = letters(i)
+        call c_f_pointer(text, letter, [len(letters)])
+        do i = 1, len(letters)
+            letters(i:i) = letter(i)
         end do
-    end function
+    end subroutine
 
     !> Notes what is wrong with an argument, and its cure.
     pure subroutine complain(self, code, sentence)
@@ -185,6 +192,16 @@ contains
             ' ranks; give as many for each of them')
     end subroutine
 
+    !> An array's size is known, which is not so where a dummy is declared as a(*).
+    pure subroutine sized(self, name, elements)
+        class(outcome), intent(inout) :: self
+        character(*), intent(in) :: name
+        integer(c_size_t), intent(in) :: elements
+
+        if (elements < 0) call self%complain(circulant_err_argument, '`'//name// &
+            '` is of assumed size, which tells nobody how long it is; give a section with an end, such as a(1:n)')
+    end subroutine
+
     !> An array is in one piece: of any other the compiler would hand on a copy, which is gone when the call has
     !> started.
     pure subroutine whole(self, name, is_contiguous)
@@ -215,29 +232,34 @@ contains
             'an operator that does not fit logicals; give circulant_logical_and, _or or _xor')
     end subroutine
 
-    !> Takes integers of the caller's, of whatever kind, none of them negative; of none given there are none.
-    pure subroutine take(self, name, given, taken, ranks)
+    ! Not one for class(*): gfortran (12) finds other numbers than those of a component of an array, such as parts%length.
+
+    !> Takes numbers of the caller's, none of them negative; of none given there are none.
+    pure subroutine take_int32(self, name, given, taken, ranks)
         class(outcome), intent(inout) :: self
         character(*), intent(in) :: name
-        class(*), intent(in), optional :: given(:)
+        integer(int32), intent(in), optional :: given(:)
+        integer(c_size_t), allocatable, intent(out) :: taken(:)
+        integer, intent(in) :: ranks
+
+        if (present(given)) then
+            call self%take_int64(name, int(given, int64), taken, ranks)
+        else
+            allocate (taken(0))
+        end if
+    end subroutine
+
+    !> The same, of the larger kind.
+    pure subroutine take_int64(self, name, given, taken, ranks)
+        class(outcome), intent(inout) :: self
+        character(*), intent(in) :: name
+        integer(int64), intent(in), optional :: given(:)
         integer(c_size_t), allocatable, intent(out) :: taken(:)
         integer, intent(in) :: ranks
 
         allocate (taken(0))
         if (.not. present(given)) return
-        select type (given)
-        type is (integer(int8))
-            taken = given
-        type is (integer(int16))
-            taken = given
-        type is (integer(int32))
-            taken = given
-        type is (integer(int64))
-            taken = given
-        class default
-            call self%complain(circulant_err_type, '`'//name//'` are no integers; give integers of any kind')
-            return
-        end select
+        taken = given
         if (any(taken < 0)) call self%complain(circulant_err_argument, '`'//name// &
             '` has a negative number; give numbers of elements')
         if (size(taken) /= ranks) call self%complain(circulant_err_argument, '`'//name//'` has '// &
@@ -247,10 +269,16 @@ contains
 
     pure function decimal(number) result(text)
         integer(c_size_t), intent(in) :: number
-        character(:), allocatable :: text
-        character(20) :: digits
+        character(digits_of(number)) :: text
 
-        write (digits, '(i0)') number
-        text = trim(digits)
+        write (text, '(i0)') number
+    end function
+
+    pure integer function digits_of(number)
+        integer(c_size_t), intent(in) :: number
+        character(20) :: padded
+
+        write (padded, '(i0)') number
+        digits_of = len_trim(padded)
     end function
 end module circulant_outcome

@@ -17,33 +17,58 @@ declare -A code=(
     [logical]=circulant_int32 [logical_c_bool]=circulant_bool
 )
 
-# A template in a tense. At once the compiler sees to it that arrays are contiguous; later only a check can.
+# The kinds of the integers that say how long parts are.
+kinds=(int32 int64)
+
+# A template in a tense. At once arrays that are not contiguous are copied; later they can only be refused. The compiler
+# makes the copies, but not of what is optional, where gfortran (12) also follows the null address of what is not there.
 in_tense() {
-    local tense=$1 line='\n        '
-    local common="type(circulant_comm), intent(in) :: comm" check="call result%within(comm)" memory request whole
+    local tense=$1 line='\n        ' deep='\n            '
+    local common="type(circulant_comm), intent(in) :: comm" check="call result%within(comm)"
+    local sized="call result%sized('\\1', size(\\1, kind=c_size_t))" memory anywhere request whole copy
     if [ -z "$tense" ]; then
         memory=", contiguous, target"
+        anywhere=", target"
         request="/^ *{[^{}]*request[^{}]*}$/d; s/{[^{}]*request[^{}]*}//"
-        whole="/{whole .*}/d"
+        whole="s/{whole \(.*\)}/$sized/"
+        copy="s/{copy}/{element}, allocatable, target :: copy(:)/"
+        copy+="; s/{place \(.*\)}/$sized${deep}call lay_out_{type}(\1, copy, place)/"
+        copy+="; s/{put back \(.*\)}/if (allocated(copy)) call put_back_{type}(copy, \1)/"
     else
         memory=", asynchronous, target"
+        anywhere=$memory
         request="s/{\([^{}]*request[^{}]*\)}/\1/"
-        whole="s/{whole \(.*\)}/call result%whole('\1', is_contiguous(\1))/"
+        whole="s/{whole \(.*\)}/$sized${line}call result%whole('\1', is_contiguous(\1))/"
+        copy="/{copy}/d; /{put back .*}/d"
+        copy+="; s/{place \(.*\)}/$sized${deep}call result%whole('\1', is_contiguous(\1))${deep}place = c_loc(\1)/"
         common+="${line}type(circulant_request), intent(inout) :: request"
         check+="${line}call result%unused(request)"
     fi
     common+="${line}integer, intent(out), optional :: stat"
     common+="${line}character(*), intent(inout), optional :: errmsg"
     common+="${line}type(outcome) :: result"
-    sed -e "s/{_tense}/$tense/g; s/{common}/$common/; s/{memory}/$memory/; s/{check}/$check/; $request; $whole"
+    sed -e "s/{_tense}/$tense/g; s/{common}/$common/; s/{memory}/$memory/; s/{anywhere}/$anywhere/; s/{check}/$check/" \
+        -e "$request; $whole; $copy"
 }
 
 # A template for a type.
 of_type() {
-    local type=$1 fits="/{fits}/d" rank ranks=
+    local type=$1 fits="/{fits}/d"
     [ "$type" != logical ] || fits="s/{fits}/call result%logical_only(op)/"
-    for rank in {1..7}; do
-        ranks+="${ranks:+\\n}            rank ($rank)\\n                call c_f_pointer(start, array, extents)"
-    done
-    sed -e "s/{type}/$type/g; s/{element}/${element[$type]}/; s/{code}/${code[$type]}/; s/{ranks}/$ranks/; $fits"
+    in_every_rank | sed -e "s/{type}/$type/g; s/{element}/${element[$type]}/; s/{code}/${code[$type]}/; $fits"
+}
+
+# A template for a kind of counts.
+of_kind() { sed "s/{kind}/$1/g"; }
+
+# A statement for arrays of each rank: {to rank LAST: STATEMENT}, within a select rank.
+in_every_rank() {
+    awk '!/{to rank [0-9]+: .*}$/ { print; next }
+        {
+            indent = statement = $0
+            sub(/{.*/, "", indent)
+            sub(/^[^:]*: /, "", statement)
+            sub(/}$/, "", statement)
+            for (rank = 1; rank <= $3 + 0; rank++) printf "%srank (%d)\n%s    %s\n", indent, rank, indent, statement
+        }'
 }

@@ -5,7 +5,7 @@ module circulant_windows
     use circulant_outcome
     implicit none
     private
-    public :: allocate_window, c_window_free, circulant_window_free
+    public :: allocate_window, circulant_window_free
 
     interface
         function c_window_alloc(comm, bytes, address, window) bind(c, name='circulant_window_alloc') result(code)

@@ -119,6 +119,15 @@ impl Order {
         Ok(Order { output, ..self })
     }
 
+    /// What a broadcast sends at one rank, and the others receive.
+    ///
+    /// # Safety
+    /// As [`output`](Self::output).
+    pub unsafe fn buffer(self, start: *mut c_void, extent: Extent) -> Result<Order> {
+        let output = self.side("buffer", start, extent, InPlace::Refused)?;
+        Ok(Order { output, ..self })
+    }
+
     /// A vector that is combined, and this rank's part of it, which comes to the front of the vector in place.
     ///
     /// # Safety

@@ -90,7 +90,7 @@ static void arguments(void)
         counts[r] = 1, places[r] = (size_t)r;
     FAILS(CIRCULANT_ERR_ARGUMENT, "root -1 of a communicator", circulant_broadcast(data, 1, CIRCULANT_INT, -1, world));
     FAILS(CIRCULANT_ERR_ARGUMENT, "take one from 0 to", circulant_reduce(data, more, 1, CIRCULANT_INT, CIRCULANT_SUM, size, world));
-    FAILS(CIRCULANT_ERR_NULL, "`output` is null, for 4 bytes", circulant_broadcast(NULL, 1, CIRCULANT_INT, 0, world));
+    FAILS(CIRCULANT_ERR_NULL, "`buffer` is null, for 4 bytes", circulant_broadcast(NULL, 1, CIRCULANT_INT, 0, world));
     FAILS(CIRCULANT_ERR_NULL, "`input` is null", circulant_allgather(NULL, more, 1, CIRCULANT_INT, world));
     FAILS(CIRCULANT_ERR_NULL, "`counts` is null", circulant_allgatherv(data, more, NULL, NULL, CIRCULANT_INT, world));
     FAILS(CIRCULANT_ERR_NULL, "`sent` is null", circulant_alltoallv(data, NULL, NULL, more, counts, NULL, CIRCULANT_INT, world));

@@ -172,11 +172,11 @@ contains
         type(circulant_window) :: window, other
         real(real64), pointer, contiguous :: grid(:, :)
         integer, pointer :: box(:, :, :, :)
-        real(real32), pointer :: line(:)
+        real(real32), pointer :: line(:), one, hyper(:, :, :, :, :, :, :, :, :, :, :, :, :, :, :)
         integer :: stat
         character(200) :: errmsg
 
-        nullify (grid)
+        nullify (grid, one)
         call circulant_window_alloc(world, window, grid, [300, 200])
         call expect(all(shape(grid) == [300, 200]) .and. all(grid == 0), 'a window is an array of zeros')
         grid = r
@@ -189,6 +189,15 @@ contains
         call expect(all(box(2, 3, 1, :)/6 == box(1, 1, 1, :)) .and. box(1, 1, 1, p) == p, 'a window of four dimensions')
         call circulant_window_alloc(world, other, line, [0])
         call expect(size(line) == 0, 'a window of nothing')
+        call circulant_window_free(other)
+        call circulant_window_free(window)
+        call circulant_window_alloc(world, window, one, [integer ::])
+        call circulant_window_alloc(world, other, hyper, [2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3])
+        one = 1
+        hyper = 1
+        call circulant_allreduce(circulant_in_place, one, circulant_sum, world)
+        call circulant_allreduce(circulant_in_place, hyper, circulant_sum, world)
+        call expect(one == p .and. size(hyper) == 6 .and. all(hyper == p), 'windows of no dimension, and of fifteen')
         call circulant_window_free(other)
         call circulant_window_free(window)
 

@@ -17,6 +17,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use circulant::boot::mpi::abi::Handle;
+use circulant::comm::MAX_OPERATIONS;
 use circulant::comm::raw::RawRequest;
 use circulant::error::Result;
 
@@ -27,18 +28,31 @@ use super::world;
 
 /// A call in the background.
 pub struct Background {
-    served: Arc<Served>,
+    // Dropped before the communicator that it is on.
+    state: Mutex<State>,
     id: usize,
     /// Whether it may be started again.
     prepared: bool,
-    state: Mutex<State>,
+    served: Arc<Served>,
 }
 
 struct State {
-    // Dropped before the memory that it uses.
-    request: RawRequest,
+    // Dropped before the memory that it uses; as soon as it is done, unless it may be started again.
+    request: Option<RawRequest>,
     taken: Taken,
+    /// Until MPI knows that it is not.
     running: bool,
+}
+
+impl State {
+    /// Whether our call is done; makes progress.
+    fn test(&mut self, prepared: bool) -> Result<bool> {
+        let done = self.request.as_mut().map_or(Ok(true), RawRequest::test)?;
+        if done && !prepared {
+            self.request = None;
+        }
+        Ok(done)
+    }
 }
 
 // SAFETY: - the addresses of the program's memory are used by the threads that make the program's calls, and by the
@@ -85,6 +99,9 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
     }
     let (input, output) = taken.spans();
     let served = taken.found.keep().ok_or_else(gone)?;
+    if !prepared {
+        wait_for_room(&served);
+    }
     // SAFETY: - the program leaves the buffers alone until the call is done (the caller), and bytes that are packed
     //           are kept beside the request
     let raw = unsafe {
@@ -94,8 +111,8 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
         }
     };
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    let state = Mutex::new(State { request: raw, taken, running: !prepared });
-    let background = Arc::new(Background { served, id, prepared, state });
+    let state = Mutex::new(State { request: Some(raw), taken, running: !prepared });
+    let background = Arc::new(Background { state, id, prepared, served });
     // SAFETY: - `request` has room for a handle (the caller)
     let handle = unsafe { background.make_request(request)? };
     all().get_or_insert_default().insert(handle, background);
@@ -104,6 +121,19 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
         look_after();
     }
     Ok(())
+}
+
+/// So many calls at least may be made at once beside those in the background, by as many threads.
+const ROOM: usize = 64;
+
+/// Where as many calls run as there may be, waits until one is done.
+fn wait_for_room(served: &Served) {
+    let is_full =
+        || COUNT.load(Ordering::Acquire) + ROOM >= MAX_OPERATIONS && served.comm.vacancies() <= ROOM;
+    while is_full() && look_after_all() > 0 {
+        world::progress();
+        thread::yield_now();
+    }
 }
 
 fn gone() -> circulant::error::Error {
@@ -115,6 +145,8 @@ pub fn end() {
     let gone = all().take();
     COUNT.store(0, Ordering::Release);
     gone.iter().flat_map(HashMap::values).for_each(|background| background.state().taken.release_types());
+    // After a round the thread holds none of them: who holds the last one leaves the world, which is this thread's to do.
+    drop(round());
     drop(gone);
     drop_those_over();
 }
@@ -162,7 +194,8 @@ impl Background {
     pub fn start(&self) -> c_int {
         let mut state = self.state();
         let State { request, taken, running } = &mut *state;
-        let started = taken.pack().and_then(|()| request.start());
+        let again = |request: &mut RawRequest| request.start();
+        let started = taken.pack().and_then(|()| request.as_mut().map_or(Ok(()), again));
         *running = started.is_ok();
         drop(state);
         look_after();
@@ -175,7 +208,7 @@ impl Background {
         if !state.running {
             return false;
         }
-        let done = match state.request.test() {
+        let done = match state.test(self.prepared) {
             Ok(false) => return true,
             Ok(true) => Ok(()),
             Err(error) => Err(error),
@@ -191,7 +224,7 @@ impl Background {
         if !state.running {
             return 0;
         }
-        let done = state.request.wait();
+        let done = state.request.as_mut().map_or(Ok(()), RawRequest::wait);
         self.complete(&mut state, handle, done)
     }
 
@@ -199,6 +232,7 @@ impl Background {
         state.running = false;
         let done = done.and_then(|()| state.taken.unpack());
         if !self.prepared {
+            state.request = None;
             state.taken.release_types();
         }
         let mut handle = handle;
@@ -222,7 +256,7 @@ impl Background {
     }
 }
 
-/// The program frees a prepared call's request: the call is done with.
+/// The program frees a request: the call is done with. Before MPI knows of it, as the handle may be another's at once.
 pub fn forget(request: Handle) {
     let gone = all().as_mut().and_then(|all| all.remove(&request));
     if let Some(gone) = gone {
@@ -279,6 +313,12 @@ const IDLE: u32 = 100;
 
 static RESTS: AtomicBool = AtomicBool::new(false);
 
+/// Held while the thread looks after calls, which it then holds.
+fn round() -> MutexGuard<'static, ()> {
+    static UNDER_WAY: Mutex<()> = Mutex::new(());
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Sees to it that calls that run are looked after.
 fn look_after() {
     static THREAD: OnceLock<Option<Thread>> = OnceLock::new();
@@ -291,13 +331,19 @@ fn look_after() {
     }
 }
 
+/// How many calls run; makes progress on each.
+fn look_after_all() -> usize {
+    let _round = round();
+    drop_those_over();
+    let calls: Vec<_> = all().iter().flat_map(HashMap::values).cloned().collect();
+    calls.iter().filter(|call| call.is_looked_after()).count()
+}
+
 fn go_round() {
     let mut idle = 0;
     loop {
         thread::sleep(ROUND);
-        drop_those_over();
-        let calls: Vec<_> = all().iter().flat_map(HashMap::values).cloned().collect();
-        let running = calls.iter().filter(|call| call.is_looked_after()).count();
+        let running = look_after_all();
         idle = if running > 0 { 0 } else { idle + 1 };
         if idle >= IDLE {
             RESTS.store(true, Ordering::Release);
@@ -314,7 +360,7 @@ impl Background {
     fn is_looked_after(&self) -> bool {
         match self.state.try_lock() {
             // What goes wrong is told to who waits for it.
-            Ok(mut state) => state.running && state.request.test().is_ok(),
+            Ok(mut state) => state.running && state.test(self.prepared).is_ok_and(|done| !done),
             Err(TryLockError::WouldBlock) => true,
             Err(TryLockError::Poisoned(_)) => false,
         }

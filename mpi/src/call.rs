@@ -49,6 +49,8 @@ pub enum Why {
     NotChosen,
     /// Nor calls of this size.
     Size,
+    /// The program waits for calls in the background elsewhere.
+    Waits,
     /// Between two groups, of one rank, with ranks of elsewhere; or not known yet, and there is no time to meet.
     Communicator,
     /// An operator of the user's, or one that does not go with the type.
@@ -71,6 +73,7 @@ impl Why {
         match self {
             Why::NotChosen => "not chosen",
             Why::Size => "size not chosen",
+            Why::Waits => "another library waits",
             Why::Communicator => "communicator not served",
             Why::Operator => "operator",
             Why::Type => "type",
@@ -105,8 +108,9 @@ enum InPlace {
 }
 
 impl Taken {
-    /// Packs what goes in, where it has to be.
+    /// Packs what goes in, where it has to be. Fails where a buffer cannot be taken.
     pub fn pack(&mut self) -> Result<()> {
+        self.input.iter().chain(&self.output).try_for_each(Buffer::check)?;
         if let Some(input) = &mut self.input {
             input.pack()?;
         }
@@ -150,8 +154,12 @@ pub fn decide(world: &World, args: &Args, tense: Tense) -> Decided<Taken> {
     if !world.settings.takes(args.collective) {
         return Err(Why::NotChosen);
     }
-    let found = communicators::find(args.comm, tense != Tense::Started).ok_or(Why::Communicator)?;
+    if tense != Tense::AtOnce && !world.background {
+        return Err(Why::Waits);
+    }
     let abi = own::abi().ok_or(Why::Communicator)?;
+    let comm = abi.flavour.handle(args.comm);
+    let found = communicators::find(comm, tense != Tense::Started).ok_or(Why::Communicator)?;
     let taken = Maker { args, abi, found, tense }.make()?;
     match taken.bytes {
         Some(bytes) if !(world.settings.least..=world.settings.most).contains(&bytes) => Err(Why::Size),

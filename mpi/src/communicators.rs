@@ -57,9 +57,11 @@ impl Found {
 
 /// An attribute's value where a communicator is not served.
 const NOT_SERVED: usize = 1;
+/// Of MPI_COMM_WORLD, which is the first.
+const WORLD: usize = NOT_SERVED + 1;
 
 static REGISTRY: Mutex<Option<HashMap<usize, Arc<Served>>>> = Mutex::new(None);
-static NEXT: AtomicUsize = AtomicUsize::new(NOT_SERVED + 1);
+static NEXT: AtomicUsize = AtomicUsize::new(WORLD);
 static KEYVAL: AtomicI32 = AtomicI32::new(0);
 /// Raised whenever a communicator goes; what threads remember of before counts no more.
 static GENERATION: AtomicU64 = AtomicU64::new(1);
@@ -128,17 +130,42 @@ fn look_up(handle: Handle, may_wait: bool) -> Option<Option<NonNull<Served>>> {
 /// Makes ours for a communicator of the program's. All its ranks come here with the same call.
 fn serve(handle: Handle) -> Option<NonNull<Served>> {
     let (members, place) = members(handle)?;
-    let world = registry().values().find(|served| served.id == NOT_SERVED + 1).cloned()?;
-    let made = world.comm.of_group(&members, |own| gather(handle, place, own));
-    let trouble = made.as_ref().err().map(ToString::to_string);
-    let well =
-        gather(handle, place, &[u8::from(made.is_ok())]).is_ok_and(|all| all.iter().all(|one| one == &[1]));
-    if let Some(trouble) = trouble {
+    let world = registry().get(&WORLD).cloned()?;
+    let mut together = Together { gather: |own: &[u8]| gather(handle, place, own), over: false };
+    let made = world.comm.of_group(&members, |own| together.exchange(own));
+    if let (Err(trouble), false) = (&made, together.over) {
         tell(format!("a communicator of {} ranks is passed on: {trouble}", place.size));
     }
-    match made {
-        Ok(comm) if well => Some(put_down(handle, Some((comm, place)))?),
-        _ => put_down(handle, None),
+    let well = together.end(made.is_ok());
+    put_down(handle, made.ok().filter(|_| well).map(|comm| (comm, place)))
+}
+
+/// What ranks make together in some exchanges, the same on all. Each begins with a word of every rank, so that one that
+/// fails says so in the next one, whatever the others are about, and all hear it at the same place.
+struct Together<G> {
+    /// As many bytes of each rank.
+    gather: G,
+    /// A rank has given up, and all have heard it.
+    over: bool,
+}
+
+impl<G: FnMut(&[u8]) -> Result<Vec<Vec<u8>>>> Together<G> {
+    fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        match self.goes_on(true)? {
+            true => (self.gather)(own),
+            false => Err(Error::boot("another rank has given up", "its own words say why")),
+        }
+    }
+
+    /// Whether it has worked on all ranks.
+    fn end(mut self, well: bool) -> bool {
+        !self.over && self.goes_on(well).unwrap_or(false)
+    }
+
+    fn goes_on(&mut self, well: bool) -> Result<bool> {
+        let words = (self.gather)(&[u8::from(well)])?;
+        self.over = !words.iter().all(|word| word == &[1]);
+        Ok(!self.over)
     }
 }
 
@@ -264,4 +291,52 @@ static OVER: Mutex<Vec<Arc<Served>>> = Mutex::new(Vec::new());
 fn drop_those_over() {
     let over = std::mem::take(&mut *OVER.lock().unwrap_or_else(PoisonError::into_inner));
     drop(over);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::thread;
+
+    /// An allgather among threads, of which all must bring as many bytes.
+    struct Table {
+        all: Mutex<Vec<Vec<u8>>>,
+        barrier: Barrier,
+    }
+
+    impl Table {
+        fn gather(&self, rank: usize, own: &[u8]) -> Vec<Vec<u8>> {
+            self.all.lock().unwrap()[rank] = own.to_vec();
+            self.barrier.wait();
+            let all = self.all.lock().unwrap().clone();
+            self.barrier.wait();
+            assert!(all.iter().all(|other| other.len() == own.len()), "{all:?}");
+            all
+        }
+    }
+
+    /// Three ranks make three exchanges; rank 1 fails before the one with this number. Whether it worked, on each.
+    fn outcome(fails_before: usize) -> Vec<bool> {
+        let table = &Table { all: Mutex::new(vec![Vec::new(); 3]), barrier: Barrier::new(3) };
+        let run = |rank: usize| {
+            let mut together = Together { gather: |own: &[u8]| Ok(table.gather(rank, own)), over: false };
+            let fails = |number| rank == 1 && number == fails_before;
+            let made =
+                (0..3).all(|number| !fails(number) && together.exchange(&vec![7; 8 << number]).is_ok());
+            together.end(made)
+        };
+        thread::scope(|scope| {
+            let ranks: Vec<_> = (0..3).map(|rank| scope.spawn(move || run(rank))).collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        })
+    }
+
+    #[test]
+    fn all_ranks_hear_of_one_that_fails_wherever_it_is() {
+        for fails_before in 0..3 {
+            assert_eq!(outcome(fails_before), [false; 3]);
+        }
+        assert_eq!(outcome(3), [true; 3]);
+    }
 }

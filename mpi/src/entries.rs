@@ -85,6 +85,7 @@ macro_rules! c_type {
     (buffer, $int:ty) => { *mut c_void };
     (count, $int:ty) => { $int };
     (counts, $int:ty) => { *const $int };
+    (shares, $int:ty) => { *const $int };
     (rank, $int:ty) => { c_int };
     ($handle:ident, $int:ty) => { Handle };
 }
@@ -99,6 +100,9 @@ macro_rules! of_fortran {
     };
     (counts, $from:expr) => {
         $from.cast::<c_int>().cast_const()
+    };
+    (shares, $from:expr) => {
+        of_fortran!(counts, $from)
     };
     (rank, $from:expr) => {
         *$from.cast::<c_int>()
@@ -121,6 +125,9 @@ macro_rules! narrowed {
     };
     (counts, $from:expr, $comm:expr, $kept:expr) => {
         narrow::array($from, $comm, $kept)?
+    };
+    (shares, $from:expr, $comm:expr, $kept:expr) => {
+        narrow::shares($from, $comm, $kept)?
     };
     ($other:ident, $from:expr, $comm:expr, $kept:expr) => {
         $from
@@ -322,7 +329,7 @@ collectives! {
         (from: buffer, to: buffer, n: count, ty: datatype, op: operator, comm: comm)
         => Args { operator: op, ..args(Collective::Allreduce, comm, whole(from, n, ty), whole(to, n, ty)) };
     reduce_scatter ["Reduce_scatter", "reduce_scatter", "REDUCE_SCATTER"]
-        (from: buffer, to: buffer, counts: counts, ty: datatype, op: operator, comm: comm)
+        (from: buffer, to: buffer, counts: shares, ty: datatype, op: operator, comm: comm)
         => Args {
             operator: op,
             ..args(Collective::ReduceScatter, comm, whole(from, 0, ty), each(to, counts, counts, ty))

@@ -59,6 +59,49 @@ unsafe fn from_one(index: *mut c_int) {
     }
 }
 
+/// In C, asks which of some requests are done: how many requests, these; the index and whether there is one, or how many
+/// there are and their indices; and where statuses go.
+type Ask = unsafe extern "C" fn(c_int, *mut c_void, *mut c_int, *mut c_int, *mut c_void) -> c_int;
+
+/// # Safety
+/// - The arguments are Fortran's for `ask`.
+unsafe fn any_of(
+    ask: Ask,
+    n: c_int,
+    all: *mut c_void,
+    index: *mut c_int,
+    flag: *mut c_int,
+    status: *mut c_void,
+) -> c_int {
+    // SAFETY: - in Fortran an argument is the address of what it is in C (the caller)
+    unsafe {
+        let code = ask(n, Requests::new(n, all).start(), index, flag, fortran::status(status));
+        if *flag != 0 {
+            from_one(index);
+        }
+        code
+    }
+}
+
+/// # Safety
+/// - The arguments are Fortran's for `ask`.
+unsafe fn some_of(
+    ask: Ask,
+    n: c_int,
+    all: *mut c_void,
+    count: *mut c_int,
+    indices: *mut c_int,
+    statuses: *mut c_void,
+) -> c_int {
+    // SAFETY: - in Fortran an argument is the address of what it is in C (the caller)
+    //         - of the indices as many have been written as `count` says
+    unsafe {
+        let code = ask(n, Requests::new(n, all).start(), count, indices, fortran::status(statuses));
+        (0..(*count).max(0) as usize).for_each(|i| from_one(indices.add(i)));
+        code
+    }
+}
+
 macro_rules! in_fortran {
     ($($module:ident [$lower:literal, $upper:literal] ($($arg:ident),*) => $made:expr;)*) => {$(
         mod $module {
@@ -118,29 +161,26 @@ in_fortran! {
         code
     };
     test_any ["testany", "TESTANY"] (n, all, index, flag, status) => {
-        let (n, requests) = (*n.cast(), &mut Requests::new(*n.cast(), all));
-        let code = requests::test_any(n, requests.start(), index.cast(), flag.cast(), fortran::status(status));
-        if *flag.cast::<c_int>() != 0 {
-            from_one(index.cast());
-        }
-        code
+        any_of(requests::test_any, *n.cast(), all, index.cast(), flag.cast(), status)
     };
     wait_some ["waitsome", "WAITSOME"] (n, all, count, indices, statuses) => {
-        let (n, requests) = (*n.cast(), &mut Requests::new(*n.cast(), all));
-        let code =
-            requests::wait_some(n, requests.start(), count.cast(), indices.cast(), fortran::status(statuses));
-        (0..(*count.cast::<c_int>()).max(0) as usize).for_each(|i| from_one(indices.cast::<c_int>().add(i)));
-        code
+        some_of(requests::wait_some, *n.cast(), all, count.cast(), indices.cast(), statuses)
     };
     test_some ["testsome", "TESTSOME"] (n, all, count, indices, statuses) => {
-        let (n, requests) = (*n.cast(), &mut Requests::new(*n.cast(), all));
-        let code =
-            requests::test_some(n, requests.start(), count.cast(), indices.cast(), fortran::status(statuses));
-        (0..(*count.cast::<c_int>()).max(0) as usize).for_each(|i| from_one(indices.cast::<c_int>().add(i)));
-        code
+        some_of(requests::test_some, *n.cast(), all, count.cast(), indices.cast(), statuses)
     };
     status_of ["request_get_status", "REQUEST_GET_STATUS"] (request, flag, status) => {
         requests::status_of(fortran::request(*request.cast()), flag.cast(), fortran::status(status))
+    };
+    status_of_all ["request_get_status_all", "REQUEST_GET_STATUS_ALL"] (n, all, flag, statuses) => {
+        let n = *n.cast();
+        requests::status_of_all(n, Requests::new(n, all).start(), flag.cast(), fortran::status(statuses))
+    };
+    status_of_any ["request_get_status_any", "REQUEST_GET_STATUS_ANY"] (n, all, index, flag, status) => {
+        any_of(requests::status_of_any, *n.cast(), all, index.cast(), flag.cast(), status)
+    };
+    status_of_some ["request_get_status_some", "REQUEST_GET_STATUS_SOME"] (n, all, count, indices, statuses) => {
+        some_of(requests::status_of_some, *n.cast(), all, count.cast(), indices.cast(), statuses)
     };
     free ["request_free", "REQUEST_FREE"] (request) => {
         requests::free(Requests::new(1, request).start())

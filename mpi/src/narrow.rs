@@ -35,16 +35,32 @@ pub fn count(count: i64) -> Option<c_int> {
     count.try_into().ok()
 }
 
-/// An array of counts that fit, one for each rank; null stays null, as what has no meaning at a rank may be.
+/// An array of counts that fit, one for each rank that a rank speaks to: between two groups, of the other one.
 pub fn array(array: *const i64, comm: Handle, kept: &mut Kept) -> Option<*const c_int> {
-    if array.is_null() {
-        return Some(std::ptr::null());
-    }
+    let (mut inter, mut size) = (0, 0);
+    // SAFETY: - the communicator is the program's
+    //         - both are ints to be written
+    let codes = unsafe {
+        let code = own::comm_test_inter(comm, &mut inter);
+        let ask = if inter != 0 { own::comm_remote_size } else { own::comm_size };
+        [code, ask(comm, &mut size)]
+    };
+    (codes == [0; 2]).then(|| first(array, size, kept)).flatten()
+}
+
+/// The same, one for each rank of this one's own group.
+pub fn shares(array: *const i64, comm: Handle, kept: &mut Kept) -> Option<*const c_int> {
     let mut size = 0;
     // SAFETY: - the communicator is the program's
     //         - `size` is an int to be written
-    if unsafe { own::comm_size(comm, &mut size) } != 0 {
-        return None;
+    let code = unsafe { own::comm_size(comm, &mut size) };
+    (code == 0).then(|| first(array, size, kept)).flatten()
+}
+
+/// The first `size` numbers; null stays null, as what has no meaning at a rank may be.
+fn first(array: *const i64, size: c_int, kept: &mut Kept) -> Option<*const c_int> {
+    if array.is_null() {
+        return Some(std::ptr::null());
     }
     // SAFETY: - MPI has the program give a number for each rank
     let numbers = unsafe { Numbers::Long(array).first(size as usize) };

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use circulant::boot::mpi::Mpi;
 use circulant::boot::mpi::abi::{Abi, Handle};
-use circulant::error::Error;
+use circulant::error::{Error, tell};
 
 /// A function of the library, by its name.
 pub struct Own {
@@ -62,12 +62,24 @@ pub fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| match Mpi::all() {
         Ok(mut found) if found.len() == 1 => Library { mpi: found.pop(), trouble: None },
+        Ok(found) if found.is_empty() => without(none()),
         Ok(found) => {
             let trouble = Mpi::several(&found);
             Library { mpi: found.into_iter().next(), trouble: Some(trouble) }
         }
-        Err(error) => Library { mpi: None, trouble: Some(error) },
+        Err(error) => without(error),
     })
+}
+
+/// No library: every call fails, and somebody should say why.
+fn without(trouble: Error) -> Library {
+    tell(&trouble);
+    Library { mpi: None, trouble: Some(trouble) }
+}
+
+fn none() -> Error {
+    let what = "one of MPI's functions was called, and no MPI library is found in this process";
+    Error::boot(what, "link the program with a shared MPI library, or do not preload this one")
 }
 
 /// The constants, once there is a library.
@@ -107,6 +119,7 @@ own! {
     init_thread = "PMPI_Init_thread" (argc: *mut c_int, argv: *mut c_void, required: c_int, provided: *mut c_int);
     finalize = "PMPI_Finalize" ();
     comm_size = "PMPI_Comm_size" (comm: Handle, size: *mut c_int);
+    comm_remote_size = "PMPI_Comm_remote_size" (comm: Handle, size: *mut c_int);
     comm_rank = "PMPI_Comm_rank" (comm: Handle, rank: *mut c_int);
     comm_test_inter = "PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
     comm_group = "PMPI_Comm_group" (comm: Handle, group: *mut Handle);
@@ -140,6 +153,12 @@ own! {
     start_all = "PMPI_Startall" (n: c_int, requests: *mut c_void);
     request_free = "PMPI_Request_free" (request: *mut c_void);
     status_of = "PMPI_Request_get_status" (request: Handle, flag: *mut c_int, status: *mut c_void);
+    status_of_all = "PMPI_Request_get_status_all"
+        (n: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);
+    status_of_any = "PMPI_Request_get_status_any"
+        (n: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
+    status_of_some = "PMPI_Request_get_status_some"
+        (n: c_int, requests: *mut c_void, count: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
     wait = "PMPI_Wait" (request: *mut c_void, status: *mut c_void);
     test = "PMPI_Test" (request: *mut c_void, flag: *mut c_int, status: *mut c_void);
     wait_all = "PMPI_Waitall" (n: c_int, requests: *mut c_void, statuses: *mut c_void);

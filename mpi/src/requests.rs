@@ -8,10 +8,50 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use circulant::boot::mpi::abi::{Handle, UNDEFINED};
+use libloading::os::unix::Library;
 
 use super::background::{self, Background};
 use super::own;
 use super::world;
+
+/// The functions below, which tell MPI what is done.
+const FUNCTIONS: [&str; 12] = [
+    "MPI_Wait",
+    "MPI_Waitall",
+    "MPI_Waitany",
+    "MPI_Waitsome",
+    "MPI_Test",
+    "MPI_Testall",
+    "MPI_Testany",
+    "MPI_Testsome",
+    "MPI_Request_get_status",
+    "MPI_Request_free",
+    "MPI_Start",
+    "MPI_Startall",
+];
+
+/// The first of them that the program finds elsewhere, as it does in a tool that is loaded before this library. A wait
+/// there would be the library's own, to which nobody ever tells that a call of ours is done.
+pub fn found_elsewhere() -> Option<&'static str> {
+    let program = Library::this();
+    let here = file_of(found_elsewhere as *const c_void);
+    let is_elsewhere = |name: &&&str| {
+        // SAFETY: - any symbol's address may be looked at; it is not followed
+        let symbol = unsafe { program.get::<*const c_void>(name.as_bytes()) };
+        symbol.is_ok_and(|symbol| file_of(symbol.as_raw_ptr()) != here)
+    };
+    FUNCTIONS.iter().find(is_elsewhere).copied()
+}
+
+/// Where the file begins that an address is in.
+fn file_of(address: *const c_void) -> *const c_void {
+    // SAFETY: - a struct of addresses, which may be null
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: - any address may be asked for
+    //         - `info` is one to be written
+    unsafe { libc::dladdr(address, &mut info) };
+    info.dli_fbase
+}
 
 /// A request of ours, with its handle.
 type Ours = (Handle, Arc<Background>);
@@ -160,24 +200,6 @@ pub unsafe extern "C" fn test(request: *mut c_void, flag: *mut c_int, status: *m
 }
 
 /// # Safety
-/// - As MPI has it.
-#[unsafe(export_name = "MPI_Testall")]
-pub unsafe extern "C" fn test_all(
-    n: c_int,
-    requests: *mut c_void,
-    flag: *mut c_int,
-    statuses: *mut c_void,
-) -> c_int {
-    // SAFETY: - the program gives `n` requests
-    if any_runs(&unsafe { ours(n, requests) }) {
-        // SAFETY: - the program gives an int to be written
-        return unsafe { not_yet(flag) };
-    }
-    // SAFETY: - the program's own call, as it made it
-    unsafe { own::test_all(n, requests, flag, statuses) }
-}
-
-/// # Safety
 /// - `flag` is an int to be written.
 unsafe fn not_yet(flag: *mut c_int) -> c_int {
     // SAFETY: - an int to be written (the caller)
@@ -186,51 +208,84 @@ unsafe fn not_yet(flag: *mut c_int) -> c_int {
     0
 }
 
-/// # Safety
-/// - As MPI has it.
-#[unsafe(export_name = "MPI_Testany")]
-pub unsafe extern "C" fn test_any(
-    n: c_int,
-    requests: *mut c_void,
-    index: *mut c_int,
-    flag: *mut c_int,
-    status: *mut c_void,
-) -> c_int {
-    // SAFETY: - the program gives `n` requests
-    let runs = any_runs(&unsafe { ours(n, requests) });
-    // SAFETY: - the program's own call, as it made it
-    let code = unsafe { own::test_any(n, requests, index, flag, status) };
-    // SAFETY: - the program gives two ints to be written, as MPI has done
-    unsafe {
-        if runs && *flag != 0 && *index == UNDEFINED {
-            *flag = 0;
+/// The functions that ask whether all of some requests are done, any, or which: to ask alone leaves them as they are.
+macro_rules! asked {
+    ($all:literal, $all_fn:ident, $any:literal, $any_fn:ident, $some:literal, $some_fn:ident) => {
+        /// # Safety
+        /// - As MPI has it.
+        #[unsafe(export_name = $all)]
+        pub unsafe extern "C" fn $all_fn(
+            n: c_int,
+            requests: *mut c_void,
+            flag: *mut c_int,
+            statuses: *mut c_void,
+        ) -> c_int {
+            // SAFETY: - the program gives `n` requests
+            if any_runs(&unsafe { ours(n, requests) }) {
+                // SAFETY: - the program gives an int to be written
+                return unsafe { not_yet(flag) };
+            }
+            // SAFETY: - the program's own call, as it made it
+            unsafe { own::$all_fn(n, requests, flag, statuses) }
         }
-    }
-    code
+
+        /// # Safety
+        /// - As MPI has it.
+        #[unsafe(export_name = $any)]
+        pub unsafe extern "C" fn $any_fn(
+            n: c_int,
+            requests: *mut c_void,
+            index: *mut c_int,
+            flag: *mut c_int,
+            status: *mut c_void,
+        ) -> c_int {
+            // SAFETY: - the program gives `n` requests
+            let runs = any_runs(&unsafe { ours(n, requests) });
+            // SAFETY: - the program's own call, as it made it
+            let code = unsafe { own::$any_fn(n, requests, index, flag, status) };
+            // SAFETY: - the program gives two ints to be written, as MPI has done
+            unsafe {
+                if runs && *flag != 0 && *index == UNDEFINED {
+                    *flag = 0;
+                }
+            }
+            code
+        }
+
+        /// # Safety
+        /// - As MPI has it.
+        #[unsafe(export_name = $some)]
+        pub unsafe extern "C" fn $some_fn(
+            n: c_int,
+            requests: *mut c_void,
+            count: *mut c_int,
+            indices: *mut c_int,
+            statuses: *mut c_void,
+        ) -> c_int {
+            // SAFETY: - the program gives `n` requests
+            let runs = any_runs(&unsafe { ours(n, requests) });
+            // SAFETY: - the program's own call, as it made it
+            let code = unsafe { own::$some_fn(n, requests, count, indices, statuses) };
+            // SAFETY: - the program gives an int to be written, as MPI has done
+            unsafe {
+                if runs && *count == UNDEFINED {
+                    *count = 0;
+                }
+            }
+            code
+        }
+    };
 }
 
-/// # Safety
-/// - As MPI has it.
-#[unsafe(export_name = "MPI_Testsome")]
-pub unsafe extern "C" fn test_some(
-    n: c_int,
-    requests: *mut c_void,
-    count: *mut c_int,
-    indices: *mut c_int,
-    statuses: *mut c_void,
-) -> c_int {
-    // SAFETY: - the program gives `n` requests
-    let runs = any_runs(&unsafe { ours(n, requests) });
-    // SAFETY: - the program's own call, as it made it
-    let code = unsafe { own::test_some(n, requests, count, indices, statuses) };
-    // SAFETY: - the program gives an int to be written, as MPI has done
-    unsafe {
-        if runs && *count == UNDEFINED {
-            *count = 0;
-        }
-    }
-    code
-}
+asked!("MPI_Testall", test_all, "MPI_Testany", test_any, "MPI_Testsome", test_some);
+asked!(
+    "MPI_Request_get_status_all",
+    status_of_all,
+    "MPI_Request_get_status_any",
+    status_of_any,
+    "MPI_Request_get_status_some",
+    status_of_some
+);
 
 /// # Safety
 /// - As MPI has it.
@@ -253,10 +308,9 @@ pub unsafe extern "C" fn free(request: *mut c_void) -> c_int {
     // SAFETY: - the program gives one request
     let ours = unsafe { ours(1, request) };
     let code = finish(&ours);
-    // SAFETY: - the program's own call, as it made it
-    let own = unsafe { own::request_free(request) };
     ours.iter().for_each(|(handle, _)| background::forget(*handle));
-    first_error(code, own)
+    // SAFETY: - the program's own call, as it made it
+    first_error(code, unsafe { own::request_free(request) })
 }
 
 /// # Safety

@@ -72,6 +72,8 @@ struct Chunk {
 pub struct Buffer {
     pub span: Span,
     packed: Option<Packed>,
+    /// Why it cannot be taken: it is shorter than the call, by what others say of it.
+    short: Option<Error>,
 }
 
 /// Values that travel as bytes beside the buffer.
@@ -105,12 +107,13 @@ impl Side {
         comm: Handle,
         unit: usize,
     ) -> Buffer {
+        let short = self.short(datatype, bytes, place);
         let ranks = if matches!(self.values, Values::Equal(_)) { place.size as usize } else { 1 };
         let total = bytes * ranks;
         if datatype.is_plain() || total == 0 {
-            return Buffer { span: Span::new(self.buffer.cast(), total / unit), packed: None };
+            return Buffer { span: Span::new(self.buffer.cast(), total / unit), packed: None, short };
         }
-        let values = bytes / datatype.size;
+        let values = bytes / datatype.size.max(1);
         let whole = Chunk { address: self.buffer.cast(), values: values * ranks, at: 0 };
         let own = Chunk {
             address: shifted(self.buffer, place.rank as isize * values as isize * datatype.extent),
@@ -118,7 +121,17 @@ impl Side {
             at: place.rank as usize * bytes,
         };
         let own = if ranks > 1 { own } else { whole };
-        Packed::new(total, vec![whole], Some(own), datatype, comm).buffer(unit)
+        Buffer { short, ..Packed::new(total, vec![whole], Some(own), datatype, comm).buffer(unit) }
+    }
+
+    /// What is wrong where one vector or part has fewer than `bytes` bytes, as the other side or the root have it.
+    fn short(&self, datatype: Datatype, bytes: usize, place: Place) -> Option<Error> {
+        let (Values::Whole(values) | Values::Equal(values)) = self.values else { return None };
+        let given = usize::try_from(values).unwrap_or(0).saturating_mul(datatype.size);
+        (given < bytes).then(|| {
+            let what = format!("rank {} gives a buffer of {given} bytes where {bytes} belong", place.rank);
+            Error::argument("MPI", what, "give counts and types of as many bytes on all ranks")
+        })
     }
 
     /// As it is given, in parts.
@@ -127,7 +140,7 @@ impl Side {
             let least = parts.offsets.iter().copied().min().unwrap_or_default();
             let places: Vec<_> = parts.offsets.iter().map(|offset| (offset - least) as usize).collect();
             let start = shifted(self.buffer, least);
-            return Buffer { span: Span::placed(start, &parts.lengths, &places), packed: None };
+            return Buffer::plain(Span::placed(start, &parts.lengths, &places));
         }
         let mut at = 0;
         let chunks = parts.lengths.iter().zip(&parts.offsets).map(|(&bytes, &offset)| {
@@ -169,7 +182,12 @@ fn shifted(buffer: *mut c_void, bytes: isize) -> *mut u8 {
 impl Buffer {
     /// Values that are given where they are.
     pub fn plain(span: Span) -> Buffer {
-        Buffer { span, packed: None }
+        Buffer { span, packed: None, short: None }
+    }
+
+    /// Fails where it is shorter than the call: nothing may be read or written beyond it.
+    pub fn check(&self) -> Result<()> {
+        self.short.clone().map_or(Ok(()), Err)
     }
 
     /// Before the call, where it takes all values from here.
@@ -201,9 +219,11 @@ impl Buffer {
         }
     }
 
-    /// Keeps the type until it is released: the program may free its own as soon as a call is started.
+    /// Keeps the type until it is released: the program may free its own, and the communicator, as soon as a call is
+    /// started. From then on bytes are packed on MPI_COMM_WORLD, which stays; they are the same on every communicator.
     pub fn keep_type(&mut self) {
-        let Some(packed) = &mut self.packed else { return };
+        let (Some(packed), Some(abi)) = (&mut self.packed, own::abi()) else { return };
+        packed.comm = abi.comm_world;
         let mut kept = 0;
         // SAFETY: - the type is the program's, valid as long as the call that it gave it to
         //         - `kept` has room for a handle
@@ -221,7 +241,7 @@ impl Packed {
 
     fn buffer(mut self, unit: usize) -> Buffer {
         let span = Span::new(self.bytes.as_mut_ptr(), self.bytes.len() / unit);
-        Buffer { span, packed: Some(self) }
+        Buffer { span, packed: Some(self), short: None }
     }
 }
 

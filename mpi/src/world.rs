@@ -15,11 +15,14 @@ use super::background;
 use super::communicators;
 use super::own;
 use super::report;
+use super::requests;
 use super::settings::Settings;
 
 /// What is the same for all calls, once the world is joined.
 pub struct World {
     pub settings: Settings,
+    /// Whether calls in the background are taken: where all waits for them come here, on all ranks.
+    pub background: bool,
     /// Who this rank is in the communicator that the ranks met on, for [`progress`].
     rank: i32,
     meeting: usize,
@@ -60,17 +63,18 @@ fn try_join(mpi: &Mpi) -> circulant::error::Result<()> {
     }
     let mut exchange = MpiExchange::new(mpi)?;
     let settings = settings(&mut exchange);
-    let comm = settings.clone().and_then(|settings| match settings.on {
+    let background = settings.clone().and_then(|_| sees_all_waits(&mut exchange));
+    let comm = background.clone().and(settings.clone()).and_then(|settings| match settings.on {
         true => enter(&exchange).map(Some).map_err(|error| error.to_string()),
         false => Ok(None),
     });
     let trouble = exchange.agree(comm.as_ref().err().map(String::as_str))?;
-    match (trouble, settings, comm) {
+    match (trouble, settings.and_then(|settings| Ok((settings, background?))), comm) {
         (Some(trouble), ..) if place.rank == 0 => {
             tell(format!("MPI calls are passed on, on all ranks: {trouble}"));
         }
-        (None, Ok(settings), Ok(Some(comm))) => {
-            let world = World { settings, rank: place.rank as i32, meeting: exchange.comm() };
+        (None, Ok((settings, background)), Ok(Some(comm))) => {
+            let world = World { settings, background, rank: place.rank as i32, meeting: exchange.comm() };
             begin(WORLD.get_or_init(|| world), comm)?;
         }
         _ => {}
@@ -93,6 +97,18 @@ fn settings(exchange: &mut MpiExchange) -> Result<Settings, String> {
             exchange.place().rank
         )),
     }
+}
+
+/// Whether each rank's waits come here; rank 0 says where they go instead.
+fn sees_all_waits(exchange: &mut MpiExchange) -> Result<bool, String> {
+    let elsewhere = requests::found_elsewhere();
+    if let (Some(function), 0) = (elsewhere, exchange.place().rank) {
+        tell(format!(
+            "non-blocking and persistent MPI calls are passed on: {function} is taken over by another library"
+        ));
+    }
+    let all = exchange.allgather(&[u8::from(elsewhere.is_none())]).map_err(|error| error.to_string())?;
+    Ok(all.iter().all(|sees| sees == &[1]))
 }
 
 fn enter(exchange: &MpiExchange) -> circulant::error::Result<Communicator> {

@@ -376,6 +376,26 @@ static void moves(MPI_Comm comm)
     end(&a);
 }
 
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION > 0)
+enum { WAYS = 9 };
+
+/* Asks, with functions of MPI 4.1, until all of some requests are done, any, or some; the requests stay. */
+static void ask(int way, int n, MPI_Request *request)
+{
+    int index, done = 0, indices[4];
+    while (!done)
+        switch (way) {
+        case 6: MPI_Request_get_status_all(n, request, &done, MPI_STATUSES_IGNORE); break;
+        case 7: MPI_Request_get_status_any(n, request, &index, &done, MPI_STATUS_IGNORE); break;
+        default: MPI_Request_get_status_some(n, request, &done, indices, MPI_STATUSES_IGNORE);
+        }
+}
+#else
+enum { WAYS = 6 };
+
+static void ask(int way, int n, MPI_Request *request) { (void)way, (void)n, (void)request; }
+#endif
+
 /* Requests of ours and of MPI's, in one array. */
 static void requests(MPI_Comm comm)
 {
@@ -383,7 +403,7 @@ static void requests(MPI_Comm comm)
     PMPI_Comm_size(comm, &p);
     PMPI_Comm_rank(comm, &me);
     int next = (me + 1) % p, before = (me + p - 1) % p;
-    for (int way = 0; way < 6; way++) {
+    for (int way = 0; way < WAYS; way++) {
         int sum = 0, one = me + 1, came = -1, word = me == 0 ? 42 : 0;
         MPI_Request request[4];
         MPI_Status statuses[4];
@@ -402,6 +422,10 @@ static void requests(MPI_Comm comm)
                 MPI_Testany(4, request, &index, &done, statuses);
                 if (done && index != MPI_UNDEFINED) left--;
             }
+            break;
+        default:
+            for (int i = 0; i < 4; i += way == 6 ? 4 : 1) ask(way, way == 6 ? 4 : 1, request + i);
+            MPI_Waitall(4, request, MPI_STATUSES_IGNORE);
         }
         int bad = sum != p * (p + 1) / 2 || came != before || word != 42;
         for (int i = 0; i < 4; i++) bad |= request[i] != MPI_REQUEST_NULL;
@@ -412,6 +436,49 @@ static void requests(MPI_Comm comm)
             fprintf(stderr, "verify: rank %d: requests, way %d: sum %d, came %d, word %d\n", me, way, sum, came, word);
         pthread_mutex_unlock(&counting);
     }
+}
+
+/* A call in the background outlasts the communicator that it was made on, and its type with gaps. */
+static void outlasts(MPI_Comm comm)
+{
+    int me, data[8];
+    MPI_Comm twin;
+    MPI_Datatype strided;
+    MPI_Request request;
+    PMPI_Comm_rank(comm, &me);
+    for (int i = 0; i < 8; i++) data[i] = me == 0 ? i : -1;
+    MPI_Comm_dup(comm, &twin);
+    MPI_Barrier(twin);
+    MPI_Type_vector(4, 1, 2, MPI_INT, &strided);
+    MPI_Type_commit(&strided);
+    MPI_Ibcast(data, 1, strided, 0, twin, &request);
+    MPI_Type_free(&strided);
+    MPI_Comm_free(&twin);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    int bad = 0;
+    for (int i = 0; i < 8; i++) bad |= data[i] != (i % 2 == 0 || me == 0 ? i : -1);
+    pthread_mutex_lock(&counting);
+    cases++;
+    if (bad && wrong++ < 10) fprintf(stderr, "verify: rank %d: a broadcast on a communicator that is freed\n", me);
+    pthread_mutex_unlock(&counting);
+}
+
+/* More calls in the background than circulant carries on at a time. */
+static void many(MPI_Comm comm)
+{
+    enum { MANY = 1500 };
+    static int data[MANY];
+    static MPI_Request request[MANY];
+    int me, bad = 0;
+    PMPI_Comm_rank(comm, &me);
+    for (int i = 0; i < MANY; i++) {
+        data[i] = me == 0 ? i : -1;
+        MPI_Ibcast(&data[i], 1, MPI_INT, 0, comm, &request[i]);
+    }
+    MPI_Waitall(MANY, request, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < MANY; i++) bad |= data[i] != i;
+    cases++;
+    if (bad && wrong++ < 10) fprintf(stderr, "verify: rank %d: of %d broadcasts at once some differ\n", me, MANY);
 }
 
 /* A rank that waits in a call of MPI's must not hold up those that wait in ours, nor the other way round. */
@@ -452,6 +519,7 @@ static void all(MPI_Comm comm, int lengths)
     users_operators(comm);
     moves(comm);
     requests(comm);
+    outlasts(comm);
 }
 
 static void *in_thread(void *comm)
@@ -484,6 +552,7 @@ int main(int argc, char **argv)
         all(half, 2);
         moves(reversed);
         waits(twin);
+        many(twin);
         /* Handles are used again after they are freed. */
         for (int i = 0; i < 20; i++) {
             MPI_Comm one;

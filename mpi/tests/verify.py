@@ -50,6 +50,17 @@ for comm in (world, world.Split(me % 2, me), world.Dup()):
     expect("alltoall of objects", comm.alltoall([(rank, r) for r in range(size)]), [(r, rank) for r in range(size)])
     comm.Barrier()
 
+# Between two groups nothing is taken over; counts are of the ranks of the other one.
+half = world.Split(min(me, 1), me)
+between = half.Create_intercomm(0, world, 1 if me == 0 else 0)
+others = range(1, p) if me == 0 else [0]
+y = zeros(2 * len(others))
+between.Allgatherv(array("d", [me] * 2), [y, [2] * len(others)])
+expect("Allgatherv between groups", y, [r for r in others for _ in range(2)])
+y = zeros(p - 1 if me == 0 else 1)
+between.Reduce_scatter(array("d", [1.0] * (p - 1)), y, [p - 1] if me == 0 else [1] * (p - 1))
+expect("Reduce_scatter between groups", y, [p - 1] * (p - 1) if me == 0 else [1])
+
 wrong = world.allreduce(wrong)
 if me == 0:
     print(f"verify.py: {p} ranks: {wrong} wrong")

@@ -179,7 +179,7 @@ mod tests {
     use crate::collective::Collective;
     use crate::plan::compose::InStep;
     use crate::plan::each_block;
-    use crate::plan::layout::{Layout, Relay, hops};
+    use crate::plan::layout::{HandedOn, Layout, Relay, hops};
     use crate::plan::lockstep::{self, Claims};
 
     #[test]

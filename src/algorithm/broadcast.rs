@@ -57,7 +57,7 @@ impl Circulant {
     }
 
     /// The round in which this rank, not the root, receives a block.
-    fn arrival_of(&self, block: u32) -> u32 {
+    pub(super) fn arrival_of(&self, block: u32) -> u32 {
         if block == self.blocks() - 1 {
             return self.last_arrives;
         }

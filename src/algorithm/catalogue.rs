@@ -6,6 +6,7 @@
 //! vector in n blocks, `circulant-n` parts (or an allreduce) in n blocks, `mst` the minimum spanning tree.
 
 mod nested;
+mod spread;
 
 use super::all_broadcast::AllBroadcast;
 use super::alltoall::{Direct, MOST, Order, StoreAndForward};
@@ -25,7 +26,7 @@ use crate::plan::compose::{Landed, Reversed, Then};
 pub static CATALOGUE: [Entry; count()] = flat();
 
 /// Collectives that share algorithms, and these.
-const FAMILIES: [(&[Collective], &[Entry]); 16] = [
+const FAMILIES: [(&[Collective], &[Entry]); 25] = [
     (&[Broadcast], BROADCAST),
     (&[Reduce], REDUCE),
     (&[Allreduce], ALLREDUCE),
@@ -42,6 +43,15 @@ const FAMILIES: [(&[Collective], &[Entry]); 16] = [
     (&[Allgather, Allgatherv], nested::ALLGATHER),
     (&[ReduceScatter, ReduceScatterBlock], nested::REDUCE_SCATTER),
     (&[Barrier], nested::BARRIER),
+    (&[Broadcast], nested::domains::BROADCAST),
+    (&[Reduce], nested::domains::REDUCE),
+    (&[Allreduce], nested::domains::ALLREDUCE),
+    (&[Allgather, Allgatherv], nested::domains::ALLGATHER),
+    (&[ReduceScatter, ReduceScatterBlock], nested::domains::REDUCE_SCATTER),
+    (&[Barrier], nested::domains::BARRIER),
+    (&[Scatter, Scatterv], spread::SCATTER),
+    (&[Gather, Gatherv], spread::GATHER),
+    (&[Alltoall], spread::ALLTOALL),
 ];
 
 const fn count() -> usize {
@@ -118,6 +128,7 @@ const PLAIN: Entry = Entry {
     scattered: false,
     exchanges: false,
     nesting: Nesting::None,
+    several_leaders: false,
     fits: any,
     build: |shape| Box::new(Dissemination::new(shape.place)),
 };
@@ -532,6 +543,8 @@ mod tests {
     use super::*;
     use crate::algorithm::groups::Groups;
     use crate::algorithm::{named, of, torus};
+    use crate::collective::Numbering;
+    use crate::engine::notice::{MAX_BLOCKS, MAX_ROUNDS};
     use crate::plan::lockstep::Breach;
     use crate::plan::{Plan, Side, each_block};
     use crate::rank::{Place, Rank};
@@ -610,6 +623,10 @@ mod tests {
             let p = present.len() as u32;
             let scattered = || Groups::scattered(p);
             prop_assert_eq!(are_left_out(&["leader", "leader-ring"], scattered, n, &present), Ok(()));
+            let domains = || Groups::scattered_in_domains(p);
+            prop_assert_eq!(are_left_out(&["leader-domains"], domains, n, &present), Ok(()));
+            let one = || Groups::runs(p, 1).with_domains(|rank| Some(rank / size));
+            prop_assert_eq!(are_left_out(&["leader-domains"], one, n, &present), Ok(()));
             let present = &present[..(p - p % size) as usize];
             let equal = || Groups::runs(present.len() as u32, present.len() as u32 / size);
             if !present.is_empty() {
@@ -624,6 +641,17 @@ mod tests {
         let (q, (a, b)) = (Skips::new(p).rounds(), torus::sides(p));
         let (g, q_k) = (shape.groups.count(), shape.groups.rounds_within());
         let q_g = Skips::new(g).rounds();
+        if let Some((several, one)) = formula.split_once("; on one node ") {
+            return match (g, shape.groups.by_domains()) {
+                (1, Some(domains)) => {
+                    let two_levels = one.replace("q_d", "q_g").replace("q_j", "q_k");
+                    evaluate(&two_levels, &Shape { groups: Arc::clone(domains), ..shape.clone() })
+                }
+                _ => evaluate(several, shape),
+            };
+        }
+        let rounds_of_domains = shape.groups.by_domains().and_then(|groups| groups.rounds_of_domains());
+        let (q_d, q_j) = rounds_of_domains.unwrap_or_default();
         match formula {
             "q" => q,
             "2 q" => 2 * q,
@@ -658,7 +686,13 @@ mod tests {
             "4 (g - 1 + q_k)" => 4 * (g - 1 + q_k),
             "n - 1 + q_k + 2 (n - 2 + q_g + q_k)" => n - 1 + q_k + 2 * (n + q_g + q_k - 2),
             "n - 1 + q_k + 2 (n (g - 1) - 1 + q_k)" => n - 1 + q_k + 2 * (n * (g - 1) + q_k - 1),
+            "q_g + q_k" => q_g + q_k,
+            "2 (k - 1) + g - 1" => 2 * (shape.groups.largest() - 1) + g - 1,
             "q_g + 2 q_k" => q_g + 2 * q_k,
+            "3 (n - 3 + q_g + q_d + q_j)" => 3 * (n + q_g + q_d + q_j - 3),
+            "6 (q_g + q_d + q_j - 1)" => 6 * (q_g + q_d + q_j - 1),
+            "n - 1 + q_k + 3 (n - 3 + q_g + q_d + q_j)" => n - 1 + q_k + 3 * (n + q_g + q_d + q_j - 3),
+            "q_g + 4 (q_d + q_j - 1)" => q_g + 4 * (q_d + q_j - 1),
             "2 (q_g + q_k)" => 2 * (q_g + q_k),
             "2 (n - 1) + q_g + q_k" => 2 * (n - 1) + q_g + q_k,
             other => panic!("{other}"),
@@ -671,7 +705,8 @@ mod tests {
             for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)) {
                 let counts = |shape: &Shape| entry.suits(&shape.groups);
                 for shape in entry.shapes(p).into_iter().filter(counts) {
-                    let (shape, name) = (Shape { chunk: 1, ..shape }, (entry.collective.name(), entry.name));
+                    let (shape, name) =
+                        (Shape { chunk: 1, leaders: 1, ..shape }, (entry.collective.name(), entry.name));
                     let rounds = evaluate(entry.rounds, &shape);
                     assert_eq!(
                         entry.plan(&shape).rounds(),
@@ -679,6 +714,21 @@ mod tests {
                         "{name:?}, p = {p}, n = {}",
                         shape.blocks
                     );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_vector_in_the_most_blocks_has_rounds_that_a_notice_can_name() {
+        let whole = |entry: &&Entry| entry.pipelined && entry.collective.numbering() == Numbering::Whole;
+        for p in [2, 3, 12, 48] {
+            for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)).filter(whole) {
+                let suits = |shape: &Shape| entry.suits(&shape.groups);
+                for shape in entry.shapes(p).into_iter().filter(suits) {
+                    let rounds = entry.plan(&Shape { blocks: MAX_BLOCKS, chunk: 1, ..shape }).rounds();
+                    let (collective, name) = (entry.collective.name(), entry.name);
+                    assert!(rounds <= MAX_ROUNDS, "{collective} {name}, p = {p}: {rounds} rounds");
                 }
             }
         }
@@ -713,12 +763,18 @@ mod tests {
     fn no_leg_carries_more_than_the_catalogue_says() {
         for p in (1..=70).chain([97, 128]) {
             for entry in CATALOGUE.iter().filter(|entry| entry.fits(p) && !entry.pipelined) {
-                let most = match entry.span {
-                    Span::Part => 1,
-                    Span::Half => p / 2,
-                    Span::Whole => continue,
+                let shape = shape(entry, p, p / 3, 1);
+                let (ranks, parts) = match entry.is_nested() {
+                    true => (shape.groups.count(), shape.groups.largest()),
+                    false => (p, 1),
                 };
-                for plan in entry.plans(&shape(entry, p, p / 3, 1)) {
+                let most = match (entry.span, entry.relays()) {
+                    (Span::Part, _) => parts,
+                    (Span::Half, _) => (ranks / 2).max(1) * parts,
+                    (Span::Whole, true) => p.max(parts * parts),
+                    (Span::Whole, false) => continue,
+                };
+                for plan in entry.plans(&shape) {
                     for (i, side) in (0..plan.rounds()).flat_map(|i| [(i, Side::Put), (i, Side::Arrival)]) {
                         let mut blocks = 0;
                         each_block(&*plan, i, side, &mut |_| blocks += 1);
@@ -727,6 +783,43 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn several_leaders_share_what_crosses() {
+        let groups = Arc::new(Groups::runs(12, 3));
+        for (collective, name) in [(Broadcast, "leader"), (Reduce, "leader"), (Allreduce, "leader-ring")] {
+            let entry = named(collective, name).unwrap();
+            let shape = Shape { leaders: 4, groups: groups.clone(), ..shape(entry, 12, 5, 8) };
+            for (rank, plan) in (0..).zip(entry.plans(&shape)) {
+                let crosses = |peer: Rank| groups.of(peer) != groups.of(rank);
+                let mut crossing = 0;
+                for i in 0..plan.rounds() {
+                    if plan.round(i).put.is_some_and(|leg| crosses(leg.peer)) {
+                        each_block(&*plan, i, Side::Put, &mut |_| crossing += 1);
+                    }
+                }
+                // A leader's 2 blocks of 8 go in 3 rounds; of its vector's 3 parts 2 are reduced, and 2 come back.
+                let most = if collective == Allreduce { 4 } else { 3 };
+                assert!(
+                    crossing <= most,
+                    "{collective:?}: rank {rank} puts {crossing} blocks to other groups"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_domain_s_border_is_crossed_once() {
+        let nodes = Groups::runs(24, 2).with_domains(|rank| Some(rank / 4));
+        let entry = named(Broadcast, "leader-domains").unwrap();
+        let shape = Shape { groups: Arc::new(nodes), ..shape(entry, 24, 7, 5) };
+        for (rank, plan) in (0..24).zip(entry.plans(&shape)) {
+            let far = |i: &u32| plan.round(*i).arrival.is_some_and(|leg| leg.peer / 4 != rank / 4);
+            let crossed = (0..plan.rounds()).filter(far).count();
+            let leads = rank != 7 && rank % 4 == 0 && rank / 4 != 1;
+            assert_eq!(crossed, if leads { 5 } else { 0 }, "rank {rank}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Ranks in groups, as a machine has them on nodes: what an algorithm that goes group by group must know.
 //!
+//! A group's ranks may be in groups again, its domains: those of a node that share a memory or a cache.
+//!
 //! It knows no machine: whoever makes it says which ranks belong together.
 
 use std::fmt;
@@ -9,16 +11,20 @@ use crate::rank::{Place, Rank};
 use crate::schedule::{Graph, Skips};
 
 /// A partition of ranks into groups, none of them empty. O(p) memory; all plans of a communicator share one.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Groups {
     group_of: Vec<u32>,
     /// The ranks of each group, rising.
     members: Vec<Arc<[Rank]>>,
-    /// The rounds of the circulant graph of the largest group.
+    /// The ranks of the largest group, and the rounds of its circulant graph.
+    largest: u32,
     rounds_within: u32,
     among: Arc<Graph>,
     within: Vec<OnceLock<Arc<Graph>>>,
     lanes: OnceLock<Arc<Groups>>,
+    /// Of each group the domains, whose ranks are places in it; empty where groups are not gone through by domains.
+    divided: Vec<Arc<Groups>>,
+    by_domains: Option<Arc<Groups>>,
 }
 
 impl Groups {
@@ -39,10 +45,13 @@ impl Groups {
         let largest = members.iter().map(Vec::len).max().unwrap_or(1) as u32;
         Groups {
             group_of,
+            largest,
             rounds_within: Skips::new(largest).rounds(),
             among: Arc::new(Graph::new(members.len().max(1) as u32)),
             within: members.iter().map(|_| OnceLock::new()).collect(),
             lanes: OnceLock::new(),
+            divided: Vec::new(),
+            by_domains: None,
             members: members.into_iter().map(Arc::from).collect(),
         }
     }
@@ -61,6 +70,56 @@ impl Groups {
     pub fn scattered(p: u32) -> Groups {
         let count = p.isqrt().max(1);
         Groups::new((0..p).map(|rank| if rank < count { rank } else { (rank * rank / 3) % count }))
+    }
+
+    /// The same groups, where ranks with the same number, any, are in one domain of their group. A group is one
+    /// domain where a rank of it has none. O(p log p).
+    pub fn with_domains<N: Ord>(self, domain: impl Fn(Rank) -> Option<N>) -> Groups {
+        let divide = |members: &Arc<[Rank]>| {
+            let numbers: Option<Vec<N>> = members.iter().map(|&rank| domain(rank)).collect();
+            numbers.map_or_else(|| Groups::runs(members.len() as u32, 1), Groups::new)
+        };
+        let mut divided: Vec<_> = self.members.iter().map(|members| Arc::new(divide(members))).collect();
+        let by_domains = match divided.iter().any(|domains| domains.is_nested()) {
+            false => None,
+            true if divided.len() == 1 => divided.pop(),
+            true => Some(Arc::new(Groups { divided, ..self.clone() })),
+        };
+        Groups { by_domains, ..self }
+    }
+
+    /// The same groups, each in at most so many domains: runs of its ranks of nearly equal length.
+    pub fn with_runs_of_domains(self, count: u32) -> Groups {
+        let of_size = |size: usize| Groups::runs(size as u32, count);
+        let runs: Vec<_> = self.members.iter().map(|members| of_size(members.len())).collect();
+        let groups = self.clone();
+        self.with_domains(|rank| Some(runs[groups.of(rank) as usize].of(groups.place_within(rank).rank)))
+    }
+
+    /// As unlike each other as groups and their domains can be, some of one rank; the second group is one domain.
+    pub fn scattered_in_domains(p: u32) -> Groups {
+        let groups = Groups::scattered(p);
+        let domains: Vec<_> =
+            (0..p).map(|rank| (groups.of(rank) != 1).then_some(rank % 3 * rank % 4)).collect();
+        groups.with_domains(|rank| domains[rank as usize])
+    }
+
+    /// What goes by domains takes for groups: these, each divided; or, where all ranks are in one, its domains. None
+    /// where there are no domains, or none of several ranks.
+    pub fn by_domains(&self) -> Option<&Arc<Groups>> {
+        self.by_domains.as_ref()
+    }
+
+    /// The domains of a group, where it is gone through by these.
+    pub fn divided(&self, group: u32) -> Option<&Arc<Groups>> {
+        self.divided.get(group as usize)
+    }
+
+    /// `⌈log₂ d⌉` and `⌈log₂ j⌉` of the d domains of the group that has most, and the j ranks of the largest domain,
+    /// where groups are gone through by domains.
+    pub fn rounds_of_domains(&self) -> Option<(u32, u32)> {
+        let most = |rounds: fn(&Groups) -> u32| self.divided.iter().map(|domains| rounds(domains)).max();
+        most(|domains| domains.graph_among().skips().rounds()).zip(most(Groups::rounds_within))
     }
 
     /// How many ranks there are.
@@ -111,6 +170,11 @@ impl Groups {
         self.members.iter().map(|members| members.iter().map(|&rank| of(rank)).sum()).collect()
     }
 
+    /// How many ranks the largest group has.
+    pub fn largest(&self) -> u32 {
+        self.largest
+    }
+
     /// `⌈log₂ k⌉` of the largest group's k ranks.
     pub fn rounds_within(&self) -> u32 {
         self.rounds_within
@@ -131,7 +195,14 @@ impl Groups {
 impl fmt::Display for Groups {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes: Vec<_> = self.members.iter().map(|members| members.len().to_string()).collect();
-        write!(f, "groups of {}", sizes.join(", "))
+        write!(f, "groups of {}", sizes.join(", "))?;
+        match self.by_domains() {
+            None => Ok(()),
+            Some(one) if one.divided.is_empty() => write!(f, " in domains, {one}"),
+            Some(groups) => {
+                groups.divided.iter().try_for_each(|domains| write!(f, "; in domains, {domains}"))
+            }
+        }
     }
 }
 
@@ -142,7 +213,7 @@ mod tests {
     #[test]
     fn a_rank_is_found_where_it_belongs() {
         let groups = Groups::new(["b", "a", "b", "c", "a", "b"]);
-        assert_eq!((groups.count(), groups.rounds_within()), (3, 2));
+        assert_eq!((groups.count(), groups.largest(), groups.rounds_within()), (3, 3, 2));
         assert_eq!((0..6).map(|rank| groups.of(rank)).collect::<Vec<_>>(), [0, 1, 0, 2, 1, 0]);
         assert_eq!(groups.place_within(5), Place { rank: 2, size: 3 });
         assert_eq!(**groups.members(1), [1, 4]);
@@ -158,5 +229,35 @@ mod tests {
         assert!(!nested(Groups::alone(5)) && !nested(Groups::runs(5, 1)) && !nested(Groups::alone(1)));
         assert!(nested(Groups::runs(5, 2)) && nested(Groups::scattered(5)));
         assert!(Groups::runs(6, 3).are_equal() && !Groups::runs(5, 3).are_equal());
+    }
+
+    #[test]
+    fn domains_divide_their_groups_where_there_are_several_and_one_of_several_ranks() {
+        let of = |nodes, domain: fn(Rank) -> Option<u32>| Groups::runs(8, nodes).with_domains(domain);
+        let groups = of(2, |rank| Some(rank / 2));
+        let by_domains = groups.by_domains().unwrap();
+        assert_eq!((by_domains.count(), by_domains.rounds_of_domains()), (2, Some((1, 1))));
+        let second = by_domains.divided(1).unwrap();
+        assert_eq!(
+            (0..2).map(|domain| second.members(domain).to_vec()).collect::<Vec<_>>(),
+            [[0, 1], [2, 3]]
+        );
+        assert!(groups.divided(1).is_none(), "only what goes by domains sees them");
+        assert_eq!(
+            groups.to_string(),
+            "groups of 4, 4; in domains, groups of 2, 2; in domains, groups of 2, 2"
+        );
+        let one = of(1, |rank| Some(rank / 4));
+        assert_eq!(one.by_domains().unwrap().to_string(), "groups of 4, 4");
+        assert_eq!(one.to_string(), "groups of 8 in domains, groups of 4, 4");
+        assert!(of(2, Some).by_domains().is_none(), "each is alone in its domain");
+        assert!(of(2, |_| Some(0)).by_domains().is_none() && of(2, |_| None).by_domains().is_none());
+    }
+
+    #[test]
+    fn a_group_of_which_a_rank_has_no_domain_is_one() {
+        let groups = Groups::runs(8, 2).with_domains(|rank| (rank != 1).then_some(rank / 2));
+        let by_domains = groups.by_domains().unwrap();
+        assert_eq!([0, 1].map(|group| by_domains.divided(group).unwrap().count()), [1, 2]);
     }
 }

@@ -9,34 +9,58 @@
 //! The decision: the two take turns, a few rounds among leaders and one within. A round's number means the same
 //! on all ranks, and neither plan need know of the other. How few is whoever's choice that knows what it costs
 //! to wake a rank: what a leader gets in those rounds goes on together.
+//!
+//! A group's broadcast may itself go by leaders, of the group's domains; it then takes two rounds in its turn. And a
+//! group may have several leaders, each in a plan of its own: a root's blocks come to one that is not the root by
+//! the broadcast within, so in that group what goes on among leaders lags behind, and in the others what goes on
+//! within.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::broadcast::Circulant;
 use super::groups::Groups;
-use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round, Side, each_block};
+use super::within::Within;
+use crate::plan::{Blocks, Leg, Needs, Plan, Round, Side, each_block};
 use crate::rank::{Place, Rank};
 
-/// A round in which a rank does nothing.
-const IDLE: Round = Round { put: None, arrival: None, needs: Needs::Nothing, landing: Landing::Store };
-
-/// Groups, and who speaks for each: its first rank, but for a root, which speaks for its own.
+/// Groups, and who speaks for each: its first rank, but for a root, which speaks for its own; or of several that
+/// do, one.
 #[derive(Clone)]
 pub struct Leaders {
     groups: Arc<Groups>,
     root: Option<Rank>,
+    which: u32,
 }
 
 impl Leaders {
-    /// Of these groups; `root`: the rank that speaks for its own group, if there is one.
-    pub fn new(groups: &Arc<Groups>, root: Option<Rank>) -> Self {
-        Leaders { groups: Arc::clone(groups), root }
+    /// Of these groups; `root`: the rank that speaks for its own group, if there is one. `which` ranks after that,
+    /// or after the first, on the circle of the group's ranks, is the leader.
+    pub fn new(groups: &Arc<Groups>, root: Option<Rank>, which: u32) -> Self {
+        Leaders { groups: Arc::clone(groups), root, which }
     }
 
-    fn of(&self, group: u32) -> Rank {
-        let root = self.root.filter(|&root| self.groups.of(root) == group);
-        root.unwrap_or_else(|| self.groups.members(group)[0])
+    /// The rank that speaks for a group.
+    pub fn of(&self, group: u32) -> Rank {
+        let members = self.groups.members(group);
+        let first = self.root_of(group).map_or(0, |root| self.groups.place_within(root).rank);
+        members[((first + self.which) % members.len() as u32) as usize]
+    }
+
+    /// The root, if it is in this group.
+    fn root_of(&self, group: u32) -> Option<Rank> {
+        self.root.filter(|&root| self.groups.of(root) == group)
+    }
+
+    /// Whom the others of a group get from what it has: the root, or the leader.
+    fn source_of(&self, group: u32) -> Rank {
+        self.root_of(group).unwrap_or_else(|| self.of(group))
+    }
+
+    /// How many turns after the root can first put a block its group's leader has it.
+    fn lag(&self) -> u32 {
+        let has_it = self.root.is_none_or(|root| self.of(self.groups.of(root)) == root);
+        if has_it { 0 } else { Within::lag(&self.groups) }
     }
 
     /// A group's place among the groups.
@@ -63,6 +87,11 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// Parts of one block each, of all ranks.
+    pub fn whole_parts() -> Self {
+        Scope::Parts { n: 1, parcel: 1, present: None }
+    }
+
     /// The blocks of a leg, among all ranks.
     fn widened(&self, blocks: Blocks) -> Blocks {
         match (self, blocks) {
@@ -100,10 +129,15 @@ pub struct Led<P> {
     /// How many of them it has from the start.
     held: u32,
     /// This rank's; a block of it are `chunk` items.
-    inner: Circulant,
+    inner: Within,
     chunk: u32,
-    /// How often `chunk` rounds among leaders and one within follow each other.
+    /// How often `chunk` rounds among leaders and `width` within follow each other.
     turns: u32,
+    width: u32,
+    /// In how many of these turns nothing goes on among leaders at first.
+    lag: u32,
+    /// In how many nothing goes on within this rank's group.
+    lag_within: u32,
 }
 
 /// What a leader has from the start and its group lacks: so many blocks from one on. All leaders that have
@@ -142,20 +176,19 @@ impl<P: Plan> Led<P> {
         };
         let parcels = handed_on.div_ceil(chunk);
         let members = Arc::clone(groups.members(group));
-        let leader = leaders.of(group);
-        let index = members.partition_point(|&member| member < leader) as Rank;
-        let within = match groups.rounds_within() {
-            0 => 0,
-            _ if parcels == 0 => 0,
-            rounds => parcels - 1 + rounds,
-        };
+        let index = groups.place_within(leaders.source_of(group)).rank;
+        let (within, width) = (Within::rounds_of_all(groups, parcels), Within::width(groups));
+        let lag = leaders.lag();
         Led {
-            inner: Circulant::new(groups.place_within(place.rank), index, parcels),
-            leads: leader == place.rank,
+            inner: Within::new(groups, place.rank, index, parcels),
+            leads: leaders.of(group) == place.rank,
             leaders: leaders.clone(),
             held: held.blocks.len() as u32,
             items: held.blocks.map(|block| Some(Blocks::One(block))).chain(came).collect(),
-            turns: within.max(outer.rounds().div_ceil(chunk)),
+            turns: lag + within.div_ceil(width).max(outer.rounds().div_ceil(chunk)),
+            width,
+            lag,
+            lag_within: if leaders.root_of(group).is_some() { 0 } else { lag },
             place,
             members,
             blocks,
@@ -165,27 +198,41 @@ impl<P: Plan> Led<P> {
         }
     }
 
-    fn turn(&self, i: u32) -> Turn {
-        let (cycle, step) = (i / (self.chunk + 1), i % (self.chunk + 1));
-        if step < self.chunk { Turn::AmongLeaders(cycle * self.chunk + step) } else { Turn::Within(cycle) }
+    /// The rounds of a turn.
+    fn cycle(&self) -> u32 {
+        self.chunk + self.width
+    }
+
+    /// `None` where it has not begun.
+    fn turn(&self, i: u32) -> Option<Turn> {
+        let (turn, step) = (i / self.cycle(), i % self.cycle());
+        match step.checked_sub(self.chunk) {
+            None => Some(Turn::AmongLeaders(turn.checked_sub(self.lag)? * self.chunk + step)),
+            Some(step) => Some(Turn::Within(turn.checked_sub(self.lag_within)? * self.width + step)),
+        }
     }
 
     fn round_among_leaders(&self, turn: u32) -> u32 {
-        turn / self.chunk * (self.chunk + 1) + turn % self.chunk
+        (turn / self.chunk + self.lag) * self.cycle() + turn % self.chunk
     }
 
     fn round_within(&self, turn: u32) -> u32 {
-        turn * (self.chunk + 1) + self.chunk
+        (turn / self.width + self.lag_within) * self.cycle() + self.chunk + turn % self.width
+    }
+
+    /// Whether what a leader has from the start it has from its group's root.
+    fn is_brought(&self) -> bool {
+        self.lag > self.lag_within
     }
 
     fn among_leaders(&self, turn: u32) -> Round {
         if turn >= self.outer.rounds() || !self.leads {
-            return IDLE;
+            return Round::IDLE;
         }
         let round = self.outer.round(turn);
         let leg = |leg: Leg| Leg { peer: self.leaders.of(leg.peer), blocks: self.scope.widened(leg.blocks) };
         let needs = match round.needs {
-            Needs::Nothing => Needs::Nothing,
+            Needs::Nothing => self.needs_of_held(round.put.and_then(|leg| only(leg.blocks))),
             Needs::Arrival(turn) => Needs::Arrival(self.round_among_leaders(turn)),
             Needs::AllBefore(turn) => Needs::AllBefore(self.round_among_leaders(turn)),
         };
@@ -194,7 +241,7 @@ impl<P: Plan> Led<P> {
 
     fn within(&self, turn: u32) -> Round {
         if turn >= self.inner.rounds() {
-            return IDLE;
+            return Round::IDLE;
         }
         let round = self.inner.round(turn);
         let leg = |leg: Leg| {
@@ -210,6 +257,16 @@ impl<P: Plan> Led<P> {
         Round { put, arrival: round.arrival.and_then(leg), needs, landing: round.landing }
     }
 
+    /// What a leader waits for before it puts a block that its group has from the start.
+    fn needs_of_held(&self, block: Option<u32>) -> Needs {
+        match block {
+            Some(block) if self.is_brought() => {
+                Needs::Arrival(self.round_within(self.inner.arrival_of(block / self.chunk)))
+            }
+            _ => Needs::Nothing,
+        }
+    }
+
     /// What a leader waits for before it hands on a parcel, which is a block of the broadcast within.
     fn needs_of(&self, parcel: Option<u32>) -> Needs {
         let items = parcel.map_or(0..0, |parcel| self.range(parcel));
@@ -217,6 +274,12 @@ impl<P: Plan> Led<P> {
         let Some(last) = items.rev().find(came) else { return Needs::Nothing };
         let round = self.round_among_leaders(last as u32 - self.held);
         if self.chunk == 1 { Needs::Arrival(round) } else { Needs::AllBefore(round + 1) }
+    }
+
+    /// The first turn in which a leader puts what comes to it within its group, if it does.
+    fn put_on(&self, turn: u32) -> Option<u32> {
+        let parcel = only(self.inner.round(turn).arrival?.blocks)?;
+        (self.leads && self.is_brought() && self.outer.rounds() > 0).then_some(parcel * self.chunk)
     }
 
     /// The items of a parcel.
@@ -254,13 +317,34 @@ fn only(blocks: Blocks) -> Option<u32> {
     }
 }
 
+impl Led<Circulant> {
+    /// The plan of `place.rank`, where a root has so many blocks (none is taken for one), of which its leader's
+    /// group has all.
+    pub fn broadcast(place: Place, leaders: &Leaders, root: Rank, blocks: u32, chunk: u32) -> Self {
+        let (groups, blocks) = (&leaders.groups, blocks.max(1));
+        let (group, roots) = (groups.of(place.rank), groups.of(root));
+        let held = Held { blocks: if group == roots { 0..blocks } else { 0..0 }, most: blocks };
+        let outer = Circulant::new(leaders.place(group), roots, blocks);
+        Led::new(place, leaders, (blocks, Scope::Same), outer, held, chunk)
+    }
+
+    /// The round in which this rank, not the root, gets a block, where each is handed on by itself.
+    pub fn arrival_of(&self, block: u32) -> u32 {
+        let item = if self.held > 0 { block } else { self.outer.arrival_of(block) };
+        match self.leads && self.held == 0 {
+            true => self.round_among_leaders(item),
+            false => self.round_within(self.inner.arrival_of(item)),
+        }
+    }
+}
+
 impl<P: Plan> Plan for Led<P> {
     fn place(&self) -> Place {
         self.place
     }
 
     fn rounds(&self) -> u32 {
-        self.turns * (self.chunk + 1)
+        self.turns * self.cycle()
     }
 
     fn blocks(&self) -> u32 {
@@ -269,8 +353,9 @@ impl<P: Plan> Plan for Led<P> {
 
     fn round(&self, i: u32) -> Round {
         match self.turn(i) {
-            Turn::AmongLeaders(turn) => self.among_leaders(turn),
-            Turn::Within(turn) => self.within(turn),
+            None => Round::IDLE,
+            Some(Turn::AmongLeaders(turn)) => self.among_leaders(turn),
+            Some(Turn::Within(turn)) => self.within(turn),
         }
     }
 
@@ -278,8 +363,9 @@ impl<P: Plan> Plan for Led<P> {
         let groups = &self.leaders.groups;
         let mut widen = |block| self.scope.each(block, |group| groups.members(group), each);
         match self.turn(i) {
-            Turn::AmongLeaders(turn) => each_block(&self.outer, turn, side, &mut widen),
-            Turn::Within(turn) => {
+            None => {}
+            Some(Turn::AmongLeaders(turn)) => each_block(&self.outer, turn, side, &mut widen),
+            Some(Turn::Within(turn)) => {
                 let leg = self.inner.round(turn).leg(side);
                 if let Some(parcel) = leg.and_then(|leg| only(leg.blocks)) {
                     self.each_of_parcel(parcel, &mut widen);
@@ -290,15 +376,16 @@ impl<P: Plan> Plan for Led<P> {
 
     fn forwarded(&self, i: u32) -> Option<u32> {
         self.round(i).arrival?;
-        let turn = match self.turn(i) {
-            Turn::AmongLeaders(turn) => turn,
-            Turn::Within(turn) => return self.inner.forwarded(turn).map(|later| self.round_within(later)),
-        };
         // The root of a circulant broadcast puts block b in round b first.
-        let parcel = (turn + self.held) / self.chunk;
-        let handed_on = (self.members.len() > 1).then(|| self.round_within(parcel));
-        let put_on = self.outer.forwarded(turn).map(|later| self.round_among_leaders(later));
-        handed_on.into_iter().chain(put_on).min()
+        let (handed_on, put_on) = match self.turn(i)? {
+            Turn::AmongLeaders(turn) => {
+                let parcel = (turn + self.held) / self.chunk;
+                ((self.members.len() > 1).then_some(parcel * self.width), self.outer.forwarded(turn))
+            }
+            Turn::Within(turn) => (self.inner.forwarded(turn), self.put_on(turn)),
+        };
+        let handed_on = handed_on.map(|later| self.round_within(later));
+        handed_on.into_iter().chain(put_on.map(|later| self.round_among_leaders(later))).min()
     }
 }
 
@@ -306,7 +393,7 @@ impl<P: Plan> Plan for Led<P> {
 pub struct Among<P> {
     place: Place,
     ranks: Arc<[Rank]>,
-    /// Whose parts each of them stands for; `None`: its own.
+    /// Groups of which one's parts are what each of its ranks stands for; `None`: its own.
     stands_for: Option<Arc<Groups>>,
     plan: Option<P>,
     rounds: u32,
@@ -325,9 +412,9 @@ impl<P: Plan> Among<P> {
         Among { place, ranks, stands_for: None, plan: Some(plan), rounds, blocks, scope }
     }
 
-    /// The same where each stands for the parts of all in its lane.
-    pub fn standing_for(self, lanes: &Arc<Groups>) -> Self {
-        Among { stands_for: Some(Arc::clone(lanes)), ..self }
+    /// The same where each stands for the parts of all in its group, of these: such as its lane.
+    pub fn standing_for(self, groups: &Arc<Groups>) -> Self {
+        Among { stands_for: Some(Arc::clone(groups)), ..self }
     }
 
     /// Among the leaders; `plan` of a group.
@@ -339,6 +426,12 @@ impl<P: Plan> Among<P> {
         let ranks = (0..groups.count()).map(|group| leaders.of(group)).collect();
         let plan = (leaders.of(group) == place.rank).then_some(plan);
         Among { place, ranks, stands_for: None, plan, rounds, blocks, scope: Scope::Same }
+    }
+
+    /// Among the leaders, of a part for each rank: each stands for those of its group.
+    pub fn leaders_of_parts(place: Place, leaders: &Leaders, plan: impl FnOnce(Place) -> P) -> Self {
+        let among = Among::leaders(place, leaders, plan).standing_for(&leaders.groups);
+        Among { blocks: place.size, scope: Scope::whole_parts(), ..among }
     }
 
     fn here(&self, i: u32) -> Option<&P> {
@@ -360,7 +453,7 @@ impl<P: Plan> Plan for Among<P> {
     }
 
     fn round(&self, i: u32) -> Round {
-        let Some(plan) = self.here(i) else { return IDLE };
+        let Some(plan) = self.here(i) else { return Round::IDLE };
         let leg =
             |leg: Leg| Leg { peer: self.ranks[leg.peer as usize], blocks: self.scope.widened(leg.blocks) };
         let round = plan.round(i);
@@ -371,7 +464,7 @@ impl<P: Plan> Plan for Among<P> {
         let Some(plan) = self.here(i) else { return };
         let stands_for = |number: u32| match &self.stands_for {
             None => &self.ranks[number as usize..][..1],
-            Some(lanes) => lanes.members(lanes.of(self.ranks[number as usize])),
+            Some(groups) => groups.members(groups.of(self.ranks[number as usize])),
         };
         each_block(plan, i, side, &mut |block| self.scope.each(block, stands_for, each));
     }

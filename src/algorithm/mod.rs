@@ -18,8 +18,11 @@ mod phases;
 pub mod probe;
 pub mod promise;
 pub mod ring;
+pub mod speakers;
+pub mod stopovers;
 pub mod torus;
 pub mod tree;
+pub mod within;
 
 use std::sync::Arc;
 
@@ -65,18 +68,20 @@ pub struct Entry {
     pub exchanges: bool,
     /// What it wants of groups.
     pub nesting: Nesting,
+    /// Whether a group may have several leaders.
+    pub several_leaders: bool,
     fits: fn(u32) -> bool,
     build: fn(&Shape) -> Box<dyn Plan>,
 }
 
-/// How much of a message a leg carries, at most.
+/// How much of a message a leg carries, at most; of what goes group by group with groups for ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     /// One rank's part.
     Part,
     /// The parts of half the ranks.
     Half,
-    /// Everything.
+    /// Everything; of an all-to-all by groups what one has for another, if that is more.
     Whole,
 }
 
@@ -89,6 +94,8 @@ pub enum Nesting {
     Any,
     /// The same, all of one size.
     Equal,
+    /// Some that are divided into domains.
+    Domains,
 }
 
 /// What a plan is made for.
@@ -110,6 +117,8 @@ pub struct Shape {
     pub groups: Arc<Groups>,
     /// What comes to a group's leader in so many rounds goes on within the group together.
     pub chunk: u32,
+    /// How many leaders a group has, at least 1, where an algorithm lets it have several.
+    pub leaders: u32,
 }
 
 impl Shape {
@@ -117,7 +126,22 @@ impl Shape {
     pub fn new(groups: Groups, root: Rank, blocks: u32, present: Option<Arc<[Rank]>>) -> Self {
         let p = groups.ranks();
         let (graph, groups) = (Arc::new(Graph::new(p)), Arc::new(groups));
-        Shape { place: Place { rank: 0, size: p }, root, blocks, graph, present, groups, chunk: 1 }
+        Shape {
+            place: Place { rank: 0, size: p },
+            root,
+            blocks,
+            graph,
+            present,
+            groups,
+            chunk: 1,
+            leaders: 1,
+        }
+    }
+
+    /// For what goes by the groups' domains.
+    fn by_domains(&self) -> Shape {
+        let groups = self.groups.by_domains().unwrap_or(&self.groups);
+        Shape { groups: Arc::clone(groups), ..self.clone() }
     }
 }
 
@@ -138,6 +162,7 @@ impl Entry {
             Nesting::None => true,
             Nesting::Any => groups.is_nested(),
             Nesting::Equal => groups.are_equal(),
+            Nesting::Domains => groups.by_domains().is_some(),
         }
     }
 
@@ -174,7 +199,7 @@ impl Entry {
     }
 
     /// What stands for all that it can be asked for on `p` ranks: every [sample](Self::samples) of roots and
-    /// blocks in all ways to group the ranks that make a difference.
+    /// blocks in all ways to group the ranks that make a difference, with one leader and with several.
     pub fn shapes(&self, p: u32) -> Vec<Shape> {
         let (samples, groups) = (self.samples(p), self.groups(p));
         let chunk = |n| if self.is_nested() && n > 1 { 1 + n % 3 } else { 1 };
@@ -183,11 +208,15 @@ impl Entry {
             chunk: chunk(n),
             ..Shape::new(Groups::alone(p), root, n, None)
         };
-        groups
+        let led_by_one: Vec<_> = groups
             .iter()
             .flat_map(|groups| samples.iter().map(move |sample| (Arc::clone(groups), sample)))
             .map(shape)
-            .collect()
+            .collect();
+        let several = led_by_one.iter().filter(|_| self.several_leaders);
+        let several: Vec<_> =
+            several.map(|shape| Shape { leaders: 2 + shape.blocks % 2, ..shape.clone() }).collect();
+        led_by_one.into_iter().chain(several).collect()
     }
 
     /// The first is the one of most consequence.
@@ -203,6 +232,10 @@ impl Entry {
                 vec![Groups::scattered(p), threes, one, Groups::alone(p)]
             }
             (Nesting::Any, _) => vec![Groups::scattered(p)],
+            (Nesting::Domains, _) => {
+                let one = Groups::runs(p, 1).with_domains(|rank| Some(rank.isqrt()));
+                vec![Groups::scattered_in_domains(p), one]
+            }
         };
         groups.into_iter().map(Arc::new).collect()
     }

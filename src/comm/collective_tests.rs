@@ -6,6 +6,7 @@ use super::tests::{faulty, finish, on_threads};
 use super::*;
 use crate::algorithm::{self, Entry};
 use crate::fold::{self, Operator, Sum};
+use crate::locality::layout::Domains;
 use crate::transport::faulty::Faults;
 
 /// Element `i` of what rank `rank` brings: sums of them stay small, and no two are alike nearby.
@@ -126,14 +127,17 @@ fn verify(comms: &[Communicator], case: &Case, seed: u64, what: &str) {
 }
 
 fn every_algorithm(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64) {
+    algorithms(p, comms, sizes, seed, |_| true);
+}
+
+fn algorithms(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64, wanted: impl Fn(&Entry) -> bool) {
     for collective in Collective::ALL {
         if matches!(collective, Collective::Barrier | Collective::Alltoallv) {
             continue;
         }
         let kinds = if collective.has_counts() { 3 } else { 1 };
         let fits = |entry: &&Entry| entry.fits(p) && entry.suits(&comms[0].groups);
-        for entry in algorithm::of(collective).filter(fits).filter(|entry| entry.name != "store-and-forward")
-        {
+        for entry in algorithm::of(collective).filter(fits).filter(|entry| wanted(entry)) {
             for (&n, kind) in sizes.iter().flat_map(|n| (0..kinds).map(move |kind| (n, kind))) {
                 if entry.exchanges && (n > 1000 || p > 48) {
                     continue;
@@ -159,7 +163,7 @@ fn every_algorithm(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64) {
 
 /// The same ranks, some of them on one node, and with so many to a core.
 fn on_nodes(mut comms: Vec<Communicator>, crowd: f64) -> Vec<Communicator> {
-    let groups = Arc::new(Groups::scattered(comms.len() as u32));
+    let groups = Arc::new(Groups::scattered_in_domains(comms.len() as u32));
     for comm in &mut comms {
         comm.groups = Arc::clone(&groups);
         comm.costs.crowd = crowd;
@@ -179,6 +183,30 @@ fn every_algorithm_of_every_collective_gives_the_serial_result() {
         (8, &[8, 1024, 20_000]),
     ] {
         every_algorithm(p, &on_nodes(Communicator::loopback(p, u64::from(p)).unwrap(), 1.0), sizes, 1);
+    }
+}
+
+/// With so many leaders a node, or by the domains of one, every element as before.
+#[test]
+fn leaders_of_any_number_and_domains_of_one_node_give_the_serial_result() {
+    for (p, leaders) in [(7, 2), (12, 3), (16, 4), (17, 100)] {
+        let mut comms = on_nodes(faulty(p, 11, Faults { refuse: 60, delay: 100, lose: 0 }), 1.0);
+        comms.iter_mut().for_each(|comm| comm.hierarchy.leaders = leaders);
+        algorithms(p, &comms, &[40 * p as usize, 160 * p as usize], 5, |entry| entry.several_leaders);
+    }
+    for p in [6, 11] {
+        let one = Arc::new(Groups::runs(p, 1).with_domains(|rank| Some(rank / 3)));
+        let mut comms = Communicator::loopback(p, 12).unwrap();
+        for comm in &mut comms {
+            comm.groups = Arc::clone(&one);
+            comm.hierarchy = Hierarchy { domains: Some(Domains::Runs(2)), leaders: 2 };
+            assert_eq!(
+                comm.choice(&Call::<u64>::broadcast(0), 4000).unwrap().algorithm,
+                "leader-domains",
+                "the user wants it"
+            );
+        }
+        algorithms(p, &comms, &[p as usize, 300 * p as usize], 9, Entry::is_nested);
     }
 }
 
@@ -224,17 +252,40 @@ fn alltoallv_takes_counts_that_only_its_two_ranks_know() {
 fn blocks_that_are_handed_on_reach_their_ranks() {
     for p in [1, 2, 3, 7, 16] {
         for c in [1, 3, 100, 3000] {
-            on_threads(Communicator::loopback(p, 8).unwrap(), |comm| {
+            on_threads(on_nodes(Communicator::loopback(p, 8).unwrap(), 1.0), |comm| {
                 let (me, all) = (comm.rank(), c * p as usize);
                 let outgoing: Vec<u64> = (0..all).map(|i| value(me, i)).collect();
                 let right = |i: usize| value((i / c) as Rank, me as usize * c + i % c);
-                let mut both = [outgoing.clone(), vec![0; all]].concat();
-                comm.run(&mut both, Call::alltoall().algorithm("store-and-forward")).unwrap();
-                assert!((0..all).all(|i| both[all + i] == right(i)));
+                let named = |name| algorithm::named(Collective::Alltoall, name).unwrap();
+                let suits = |entry: &&Entry| entry.suits(&comm.groups);
+                for entry in ["store-and-forward", "leader"].map(named).into_iter().filter(suits) {
+                    let mut both = [outgoing.clone(), vec![0; all]].concat();
+                    comm.run(&mut both, Call::alltoall().algorithm(entry.name)).unwrap();
+                    assert!((0..all).all(|i| both[all + i] == right(i)), "{}", entry.name);
+                }
                 let mut incoming = vec![0; all];
                 comm.alltoall(&outgoing, &mut incoming).unwrap();
                 assert!((0..all).all(|i| incoming[i] == right(i)));
             });
+        }
+    }
+}
+
+#[test]
+fn nobody_works_where_a_call_still_runs_that_was_dropped() {
+    let p = 7;
+    for (name, c) in ["store-and-forward", "leader"].into_iter().flat_map(|name| [(name, 3), (name, 3000)]) {
+        let comms = on_nodes(Communicator::loopback(p, 8).unwrap(), 1.0);
+        let n = c * p as usize;
+        for seed in 0..3 {
+            let dropped = |comm: &Communicator| {
+                let window = comm.window::<u64>(2 * n).unwrap();
+                comm.start(window, Call::alltoall().algorithm(name)).unwrap()
+            };
+            drop(comms.iter().map(dropped).collect::<Vec<_>>());
+            let case = case(Collective::Alltoall, p, 0, n, 0);
+            let case = Case { call: case.call.algorithm(name), ..case };
+            verify(&comms, &case, seed, &format!("alltoall by {name}, {c} elements a pair"));
         }
     }
 }

@@ -1,10 +1,14 @@
 //! A call from beginning to end: decided anew, or as one like it was made before.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use super::Communicator;
 use super::call::{Counts, RawCall};
-use super::request::Held;
+use super::request::{Held, Move};
 use super::window::Window;
 use super::work::{Decision, Ends};
+use super::world::Workspace;
 use crate::algorithm::probe::PingPong;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
@@ -25,13 +29,12 @@ impl Communicator {
         prepared: bool,
     ) -> Result<Held> {
         let mut decision = self.decide(call, elements)?;
-        if decision.entry.relays() {
-            if call.algorithm.is_some() {
-                let what = format!("`{}` in the background", decision.entry.name);
-                return Err(call.bad(what, "call it at once, or take `ring`"));
-            }
-            // What is handed on lies in a workspace, which lasts as long as a call does.
+        if decision.entry.relays() && call.algorithm.is_none() {
+            // What is handed on waits for this rank's next call; what goes straight waits for nobody.
             decision = self.decide(&call.clone().algorithm("ring"), elements)?;
+        }
+        if decision.entry.relays() {
+            return self.held_in_workspace(call, &decision, elements, ends, prepared);
         }
         self.held(call, &decision, elements, ends, prepared)
     }
@@ -43,20 +46,18 @@ impl Communicator {
     /// Makes a call, from beginning to end: as one like it was made before, where that is remembered.
     pub(super) fn carry_out(&self, call: &RawCall, elements: usize, ends: Ends) -> Result<()> {
         let ask = self.ask(call, elements, &ends);
-        if let Some(ask) = ask {
+        if let Some(ask) = &ask {
             let mut engine = self.world.engine();
-            if let Some(operation) = engine.recall(&ask) {
+            if let Some(made) = engine.recall(ask) {
                 self.copy_own(call, elements, &ends);
                 let again = Again { from: ends.from, to: ends.to, fold: call.fold.clone() };
-                let handle = engine.begin_again(ask, operation, again)?;
-                return self.world.carry_out(engine, handle);
+                let under_way = engine.begin_again(made, again)?;
+                return under_way.map_or(Ok(()), |handle| self.world.carry_out(engine, handle));
             }
         }
         let decision = self.decide(call, elements)?;
         if decision.entry.relays() {
-            let received = received(call, elements, &ends) as usize * call.unit;
-            let (from, to) = (ends.from.memory(), ends.to.as_ref().unwrap_or(&ends.from).memory());
-            return self.hand_on(call, &decision, elements, (from, 0), (to, received));
+            return self.hand_on(call, &decision, elements, &ends);
         }
         self.copy_own(call, elements, &ends);
         let received = received(call, elements, &ends);
@@ -66,12 +67,18 @@ impl Communicator {
 
     /// What the making of a call depends on, where it is worth being remembered.
     fn ask(&self, call: &RawCall, elements: usize, ends: &Ends) -> Option<Ask> {
-        let usual = matches!(call.counts, Counts::Equal) && call.algorithm.is_none() && call.blocks.is_none();
+        let counts = match &call.counts {
+            Counts::Equal => None,
+            Counts::Each(counts) => Some(Arc::clone(counts)),
+            Counts::Pairs(..) => return None,
+        };
+        let usual = call.algorithm.is_none() && call.blocks.is_none();
         usual.then(|| Ask {
             communicator: self.number,
             collective: call.collective,
             root: call.root,
             elements,
+            counts,
             unit: call.unit,
             fold: call.fold.as_ref().map(|fold| fold.numbers()),
             commutes: call.fold.as_ref().is_none_or(|fold| fold.commutes()),
@@ -103,28 +110,49 @@ impl Communicator {
     }
 
     /// An all-to-all whose blocks are handed on from rank to rank, in a workspace.
-    fn hand_on(
+    fn hand_on(&self, call: &RawCall, decision: &Decision, elements: usize, ends: &Ends) -> Result<()> {
+        let (workspace, into, out_of) = self.workspace_of(call, decision, elements, ends)?;
+        into.iter().for_each(Move::make);
+        let task = self.task(call, decision, elements, 0, Ends::one(workspace.source()), false);
+        self.world.run(task, None)?;
+        out_of.iter().for_each(Move::make);
+        Ok(())
+    }
+
+    /// The same in the background.
+    fn held_in_workspace(
         &self,
         call: &RawCall,
         decision: &Decision,
         elements: usize,
-        from: (&Memory, usize),
-        to: (&Memory, usize),
-    ) -> Result<()> {
-        let relay = self.relay(&decision.problem);
-        let bytes = decision.problem.largest as usize;
-        let workspace = self.world.workspace(relay.size() as usize)?;
-        let room = &workspace.region.memory;
-        for rank in 0..self.size() {
-            room.copy(relay.start(rank).start as usize, from.0, from.1 + rank as usize * bytes, bytes);
-        }
-        let ends = Ends::one(Source::Registered(workspace.region.clone()));
-        let task = self.task(call, decision, elements, 0, ends, false);
-        self.world.run(task, None)?;
-        for rank in 0..self.size() {
-            to.0.copy(to.1 + rank as usize * bytes, room, relay.end(rank).start as usize, bytes);
-        }
-        Ok(())
+        ends: Ends,
+        prepared: bool,
+    ) -> Result<Held> {
+        let (workspace, into, out_of) = self.workspace_of(call, decision, elements, &ends)?;
+        let task = self.task(call, decision, elements, 0, Ends::one(workspace.source()), prepared);
+        Ok(Held::new(&self.world, task, None)?.with(into, out_of, Some(workspace)))
+    }
+
+    /// Where the blocks of an all-to-all are handed on, and what is copied there first, and out of there at last.
+    fn workspace_of(
+        &self,
+        call: &RawCall,
+        decision: &Decision,
+        elements: usize,
+        ends: &Ends,
+    ) -> Result<(Workspace, Vec<Move>, Vec<Move>)> {
+        let places = self.handed_on(&decision.problem, decision.entry);
+        let workspace = self.world.workspace(places.size() as usize)?;
+        let (room, from, (to, at)) =
+            (&workspace.region.memory, ends.from.memory(), landing(call, elements, ends));
+        let into = stretches(self.size(), |rank| places.start(rank)).map(|Stretch { part, place, len }| {
+            Move { source: from.clone(), from: part, target: room.clone(), to: place, len }
+        });
+        let out_of = stretches(self.size(), |rank| places.end(rank)).map(|Stretch { part, place, len }| {
+            Move { source: room.clone(), from: place, target: to.clone(), to: at + part, len }
+        });
+        let (into, out_of) = (into.collect(), out_of.collect());
+        Ok((workspace, into, out_of))
     }
 
     /// A ping-pong of `bytes` bytes between rank 0 and another one.
@@ -147,6 +175,35 @@ impl Communicator {
         };
         self.world.run(task, None)
     }
+}
+
+/// Where what comes in belongs, and from which of its bytes on.
+fn landing<'e>(call: &RawCall, elements: usize, ends: &'e Ends) -> (&'e Memory, usize) {
+    let to = ends.to.as_ref().unwrap_or(&ends.from);
+    (to.memory(), received(call, elements, ends) as usize * call.unit)
+}
+
+/// Bytes that lie together among the parts of all ranks, and in a workspace.
+#[derive(Debug, PartialEq)]
+struct Stretch {
+    part: usize,
+    place: usize,
+    len: usize,
+}
+
+/// Parts of one size, one after another, and where each has its place.
+fn stretches(p: u32, place: impl Fn(Rank) -> Range<u64>) -> impl Iterator<Item = Stretch> {
+    let mut ranks = (0..p).peekable();
+    let mut part = 0;
+    std::iter::from_fn(move || {
+        let Range { start, mut end } = place(ranks.next()?);
+        while let Some(next) = ranks.next_if(|&rank| place(rank).start == end) {
+            end = place(next).end;
+        }
+        let stretch = Stretch { part, place: start as usize, len: (end - start) as usize };
+        part += stretch.len;
+        Some(stretch)
+    })
 }
 
 /// Where, in elements, what comes in begins: in one memory, behind what goes out.

@@ -14,7 +14,7 @@ use super::channels::{self, Banks};
 use super::meeting::Meeting;
 use super::settings::Settings;
 use super::window::Window;
-use super::world::{Farewell, World};
+use super::world::{Farewell, Hierarchy, World};
 use super::{Communicator, WORLD, barrier_task};
 use crate::addresses::Scope;
 use crate::collective::Collective;
@@ -64,7 +64,8 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let task = |engine: &Engine| Ok(barrier_task(engine.place(), WORLD, None, Collective::Finalize));
     let layout = Some(meeting.layout().clone());
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
-    let mut comm = Communicator::new(World::new(engine, layout, Some(farewell)), place);
+    let hierarchy = Hierarchy { domains: settings.domains, leaders: settings.leaders.unwrap_or(1) };
+    let mut comm = Communicator::new(World::new(engine, layout, hierarchy, Some(farewell)), place);
     comm.costs = measure(&comm, crowd)?;
     // By other costs, other choices: nobody may repeat one that was made before.
     comm.world.engine().outdate(WORLD);

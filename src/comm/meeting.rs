@@ -14,14 +14,14 @@ use super::carrier::Carrier;
 use super::settings::Settings;
 use crate::boot::{self, Exchange};
 use crate::error::{Error, Result};
-use crate::locality::layout::Layout;
+use crate::locality::layout::{Domains, Layout};
 use crate::locality::machine::Seat;
 use crate::locality::node::Host;
 use crate::rank::{Place, Rank};
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 4;
+pub const WIRE: u16 = 5;
 const MAGIC: &[u8] = b"circulant";
 
 /// The ranks of a job, after the first allgather.
@@ -43,6 +43,8 @@ struct Whereabouts {
     job: u64,
     provider: Option<String>,
     shm_copy: Option<Way>,
+    domains: Option<Domains>,
+    leaders: Option<u32>,
 }
 
 /// The second card: how to reach it, and what the caller tells.
@@ -174,6 +176,8 @@ impl Whereabouts {
             job: fastrand::u64(..),
             provider: settings.provider.clone(),
             shm_copy: settings.shm_copy,
+            domains: settings.domains,
+            leaders: settings.leaders,
         }
     }
 }
@@ -183,7 +187,11 @@ fn agree_on_settings(everybody: &[Whereabouts]) -> Result<()> {
     let provider = |other: &Whereabouts| other.provider.clone().unwrap_or_else(none);
     agree_on("provider", "CIRCULANT_PROVIDER", everybody, provider)?;
     let way = |other: &Whereabouts| other.shm_copy.map_or_else(none, |way| way.word().to_owned());
-    agree_on("way to copy", "CIRCULANT_SHM_COPY", everybody, way)
+    agree_on("way to copy", "CIRCULANT_SHM_COPY", everybody, way)?;
+    let domains = |other: &Whereabouts| other.domains.map_or_else(none, |domains| domains.to_string());
+    agree_on("domains", "CIRCULANT_DOMAINS", everybody, domains)?;
+    let leaders = |other: &Whereabouts| other.leaders.unwrap_or(1).to_string();
+    agree_on("leaders a node:", "CIRCULANT_LEADERS", everybody, leaders)
 }
 
 fn agree_on(

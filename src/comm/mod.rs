@@ -30,10 +30,11 @@ use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::groups::Groups;
-use crate::algorithm::{self, Entry, Shape};
+use crate::algorithm::{self, Entry, Nesting, Shape};
 use crate::boot::Exchange;
 use crate::collective::Collective;
 use crate::engine::call::Signature;
+pub use crate::engine::notice::MAX_OPERATIONS;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
 use crate::engine::vigil::{Limits, Vigil};
@@ -59,7 +60,7 @@ use request::{Prepared, Request};
 use settings::Settings;
 use window::Window;
 use work::Ends;
-use world::World;
+use world::{Hierarchy, World};
 
 /// A group of ranks that make the same collective calls in the same order.
 pub struct Communicator {
@@ -71,6 +72,7 @@ pub struct Communicator {
     graph: Arc<Graph>,
     /// Which of its ranks share a node.
     groups: Arc<Groups>,
+    hierarchy: Hierarchy,
     /// Whether all pairs of ranks of the world have wide channels.
     all_wide: bool,
     costs: Costs,
@@ -154,14 +156,16 @@ impl Communicator {
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
         let engines = transports.into_iter().zip(slots).map(engine).collect::<Result<Vec<_>>>()?;
-        let communicator =
-            |(rank, engine)| Communicator::new(World::new(engine, None, None), Place { rank, size: p });
+        let communicator = |(rank, engine)| {
+            Communicator::new(World::new(engine, None, Hierarchy::default(), None), Place { rank, size: p })
+        };
         Ok((0..p).zip(engines).map(communicator).collect())
     }
 
     fn new(world: Arc<World>, place: Place) -> Self {
         let max_put = world.engine().limits().max_put as u64;
-        let groups = Arc::new(world.groups(0..place.size));
+        let ranks: Vec<_> = (0..place.size).collect();
+        let (groups, hierarchy) = (Arc::new(world.groups(&ranks)), world.hierarchy());
         Communicator {
             world,
             place,
@@ -169,6 +173,7 @@ impl Communicator {
             group: None,
             graph: Arc::new(Graph::new(place.size)),
             groups,
+            hierarchy,
             all_wide: channels::all_wide(place.size),
             costs: Costs::default(),
             max_put,
@@ -181,6 +186,11 @@ impl Communicator {
     /// It must not make calls here.
     pub fn while_waiting(&self, meanwhile: fn()) {
         self.world.engine().while_waiting(meanwhile);
+    }
+
+    /// How many calls may be started or prepared beside those that are, of [`MAX_OPERATIONS`] in this world.
+    pub fn vacancies(&self) -> usize {
+        self.world.engine().vacancies()
     }
 
     /// This process's rank, `0 <= rank < size`.
@@ -214,6 +224,11 @@ impl Communicator {
         &self.groups
     }
 
+    /// How many leaders the largest node has, where an algorithm lets it have several.
+    pub fn leaders(&self) -> u32 {
+        self.hierarchy.leaders.min(self.groups.largest())
+    }
+
     /// What a put was measured to cost, which is what the number of blocks follows from.
     pub fn costs(&self) -> Costs {
         self.costs
@@ -239,16 +254,17 @@ impl Communicator {
             collective: Collective::Barrier,
             root: 0,
             elements: 0,
+            counts: None,
             unit: 0,
             fold: None,
             commutes: true,
             apart: false,
         };
         let mut engine = self.world.engine();
-        if let Some(operation) = engine.recall(&ask) {
+        if let Some(made) = engine.recall(&ask) {
             let from = Source::Unregistered(Memory::nothing());
-            let handle = engine.begin_again(ask, operation, Again { from, to: None, fold: None })?;
-            return self.world.carry_out(engine, handle);
+            let under_way = engine.begin_again(made, Again { from, to: None, fold: None })?;
+            return under_way.map_or(Ok(()), |handle| self.world.carry_out(engine, handle));
         }
         let handle = engine.begin(self.barrier_task(), Some(ask))?;
         self.world.carry_out(engine, handle)
@@ -266,7 +282,8 @@ impl Communicator {
     /// Node by node where ranks share some, and short messages reach every rank.
     fn barrier_algorithm(&self) -> Option<&'static Entry> {
         let nested = self.all_wide && self.groups.is_nested();
-        self.algorithms(Collective::Barrier).find(|entry| entry.is_nested() == nested)
+        let wanted = if nested { Nesting::Any } else { Nesting::None };
+        self.algorithms(Collective::Barrier).find(|entry| entry.nesting == wanted)
     }
 
     /// The algorithm that a barrier takes.
@@ -282,7 +299,7 @@ impl Communicator {
 
     fn shape(&self, root: Rank, blocks: u32, present: Option<Arc<[Rank]>>) -> Shape {
         let (graph, groups) = (Arc::clone(&self.graph), Arc::clone(&self.groups));
-        Shape { place: self.place, root, blocks, graph, present, groups, chunk: 1 }
+        Shape { place: self.place, root, blocks, graph, present, groups, chunk: 1, leaders: 1 }
     }
 
     /// Makes a call at once, in place: returns when this rank's part is done.
@@ -369,6 +386,8 @@ fn barrier_task(place: Place, communicator: u32, group: Option<Arc<[Rank]>>, col
     }
 }
 
+#[cfg(test)]
+mod again_tests;
 #[cfg(test)]
 mod collective_tests;
 #[cfg(test)]

@@ -188,7 +188,9 @@ fn every_collective_does_on_bare_memory_what_mpi_says() {
         Alltoall,
         Alltoallv,
     ];
-    for p in [1, 2, 3, 7] {
+    // Miri is far slower.
+    let worlds: &[u32] = if cfg!(miri) { &[2] } else { &[1, 2, 3, 7] };
+    for &p in worlds {
         on_threads(Communicator::loopback(p, 11).unwrap(), |comm| {
             for collective in all {
                 for form in [Form::Apart, Form::InPlace, Form::Displaced] {
@@ -196,15 +198,17 @@ fn every_collective_does_on_bare_memory_what_mpi_says() {
                     if form == Form::Displaced && !displaced {
                         continue;
                     }
-                    for (tense, n) in [
-                        (Tense::AtOnce, 0),
+                    let tenses = [
                         (Tense::AtOnce, 5),
+                        (Tense::AtOnce, 0),
                         (Tense::AtOnce, 9000),
                         (Tense::Started, 5),
                         (Tense::Started, 9000),
                         (Tense::Prepared, 5),
                         (Tense::Prepared, 9000),
-                    ] {
+                    ];
+                    let tried = if cfg!(miri) { 1 } else { tenses.len() };
+                    for &(tense, n) in &tenses[..tried] {
                         let root = (n as u32 + 1) % p;
                         make(&comm, &mut made(collective, comm.place, root, n, form), tense);
                     }

@@ -21,7 +21,7 @@ pub(super) struct Held {
     /// Whether that is still to be.
     due: AtomicBool,
     /// What it works in, if not in its caller's memory: others get it when this is dropped.
-    _workspace: Option<Workspace>,
+    workspaces: Vec<Workspace>,
 }
 
 /// Bytes to be copied.
@@ -50,14 +50,15 @@ impl Held {
         let handle = world.engine().prepare(task)?;
         let before = own.into_iter().collect();
         let (world, due) = (Arc::clone(world), AtomicBool::new(false));
-        Ok(Held { handle, world, before, after: Vec::new(), due, _workspace: None })
+        Ok(Held { handle, world, before, after: Vec::new(), due, workspaces: Vec::new() })
     }
 
-    /// With copies before what it copies already, and after it is done; and with what it works in, which is its own
-    /// as long as it runs: so it is not to be dropped before it is done.
+    /// With copies before what it copies already, and after what it copies when it is done; and with what it works in,
+    /// which is its own as long as it runs.
     pub(super) fn with(mut self, before: Vec<Move>, after: Vec<Move>, workspace: Option<Workspace>) -> Self {
         self.before.splice(..0, before);
-        (self.after, self._workspace) = (after, workspace);
+        self.after.extend(after);
+        self.workspaces.extend(workspace);
         self
     }
 
@@ -91,7 +92,13 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.world.engine().forget(self.handle);
+        let Held { world, handle, due, workspaces, .. } = self;
+        let mut engine = world.engine();
+        engine.forget(*handle);
+        if due.load(Ordering::Relaxed) {
+            // It may run on: nobody else is to work there, and registrations end under the engine's lock.
+            workspaces.drain(..).for_each(Workspace::abandon);
+        }
     }
 }
 

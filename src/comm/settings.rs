@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::locality::layout::Domains;
 use crate::transport::shm::Way;
 
 /// What a user may set, in the environment (all ranks alike).
@@ -16,6 +17,11 @@ pub struct Settings {
     /// `CIRCULANT_SHM_COPY`: how slices are written through shared memory, `writev` or `ring`; else the first
     /// that works on all ranks.
     pub shm_copy: Option<Way>,
+    /// `CIRCULANT_DOMAINS`: what is in several domains of a node goes by their leaders, where there is a choice:
+    /// `numa`, `cache`, or so many pretended ones. If not set, only where an algorithm is named that does.
+    pub domains: Option<Domains>,
+    /// `CIRCULANT_LEADERS`: how many leaders a node has; 1 if not set.
+    pub leaders: Option<u32>,
     /// `CIRCULANT_STALL`: seconds after which a wait is told on the standard error; 0 for never. Default 10.
     pub stall: Option<Duration>,
     /// `CIRCULANT_TIMEOUT`: seconds after which a wait is an error; 0 or none for never.
@@ -30,6 +36,8 @@ impl Settings {
             provider: word("CIRCULANT_PROVIDER"),
             interface: word("CIRCULANT_INTERFACE"),
             shm_copy: way(word("CIRCULANT_SHM_COPY"))?,
+            domains: domains(word("CIRCULANT_DOMAINS"))?,
+            leaders: leaders(word("CIRCULANT_LEADERS"))?,
             stall: seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(10.0))?,
             timeout: seconds("CIRCULANT_TIMEOUT", word("CIRCULANT_TIMEOUT"), None)?,
         })
@@ -42,6 +50,26 @@ fn way(value: Option<String>) -> Result<Option<Way>> {
         Error::boot(
             format!("CIRCULANT_SHM_COPY={word} is no way to copy"),
             "take writev or ring, or unset it",
+        )
+    })
+}
+
+fn domains(value: Option<String>) -> Result<Option<Domains>> {
+    let Some(word) = value else { return Ok(None) };
+    Domains::named(&word).map(Some).ok_or_else(|| {
+        Error::boot(
+            format!("CIRCULANT_DOMAINS={word} is no kind of domain, and no number of them"),
+            "take numa, cache or a number from 1 on, or unset it",
+        )
+    })
+}
+
+fn leaders(value: Option<String>) -> Result<Option<u32>> {
+    let Some(word) = value else { return Ok(None) };
+    word.parse().ok().filter(|&count| count > 0).map(Some).ok_or_else(|| {
+        Error::boot(
+            format!("CIRCULANT_LEADERS={word} is no number of leaders"),
+            "take one from 1 on, or unset it",
         )
     })
 }
@@ -70,6 +98,15 @@ mod tests {
         assert_eq!(way(None), Ok(None));
         assert_eq!(way(Some("ring".into())), Ok(Some(Way::Ring)));
         assert!(way(Some("mmap".into())).unwrap_err().to_string().contains("CIRCULANT_SHM_COPY=mmap"));
+    }
+
+    #[test]
+    fn domains_and_leaders_that_are_none_are_named() {
+        assert_eq!((domains(None), leaders(None)), (Ok(None), Ok(None)));
+        assert_eq!(domains(Some("4".into())), Ok(Some(Domains::Runs(4))));
+        assert_eq!(leaders(Some("4".into())), Ok(Some(4)));
+        assert!(domains(Some("L2".into())).unwrap_err().to_string().contains("CIRCULANT_DOMAINS=L2"));
+        assert!(leaders(Some("0".into())).unwrap_err().to_string().contains("CIRCULANT_LEADERS=0"));
     }
 
     #[test]

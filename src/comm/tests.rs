@@ -144,6 +144,17 @@ fn prepared_calls_are_started_many_times() {
 }
 
 #[test]
+fn a_prepared_call_takes_a_vacancy_as_long_as_it_is_there() {
+    on_threads(Communicator::loopback(2, 9).unwrap(), |comm| {
+        assert_eq!(comm.vacancies(), MAX_OPERATIONS);
+        let prepared = comm.prepare(comm.window::<u8>(10).unwrap(), Call::broadcast(0)).unwrap();
+        assert_eq!(comm.vacancies(), MAX_OPERATIONS - 1);
+        drop(prepared);
+        assert_eq!(comm.vacancies(), MAX_OPERATIONS);
+    });
+}
+
+#[test]
 fn a_start_that_was_dropped_is_waited_for_by_the_next() {
     on_threads(Communicator::loopback(4, 2).unwrap(), |comm| {
         let window = comm.window::<u8>(60_000).unwrap();

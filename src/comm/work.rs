@@ -5,17 +5,19 @@ use std::sync::Arc;
 use super::Communicator;
 use super::call::{Counts, RawCall};
 use super::request::Move;
-use crate::algorithm::{self, Entry, Shape};
+use crate::algorithm::groups::Groups;
+use crate::algorithm::stopovers::Stopovers;
+use crate::algorithm::{self, Entry, Nesting, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::{Source, Task};
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::plan::compose::InStep;
-use crate::plan::layout::{Layout, Pairs, Part, Parts, Relay, adjacent};
+use crate::plan::layout::{HandedOn, Layout, Pairs, Part, Parts, Relay, adjacent};
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
-use crate::select::{self, Nodes, Problem, RELAY, SMALL, last_block};
+use crate::select::{self, Divided, Nodes, Problem, RELAY, SMALL, last_block};
 
 /// What has been decided about a call: all ranks decide alike.
 pub(super) struct Decision {
@@ -87,22 +89,31 @@ impl Communicator {
         };
         let (collective, all_wide) = (call.collective, self.all_wide);
         let commutes = call.fold.as_ref().is_none_or(|fold| fold.commutes());
-        let nodes = self.groups.is_nested().then(|| self.nodes(call, unit, bytes));
-        Problem { collective, p, unit, bytes, largest, half, commutes, all_wide, nodes }
+        let nodes = self.groups.is_nested().then(|| self.nodes(&self.groups, call, unit, bytes));
+        let by_domains = self.groups.by_domains().map(|groups| self.nodes(groups, call, unit, bytes));
+        let wanted = self.hierarchy.domains.is_some();
+        let domains = by_domains.map(|nodes| Divided { nodes, wanted });
+        let leaders = self.hierarchy.leaders;
+        Problem { collective, p, unit, bytes, largest, half, commutes, all_wide, nodes, domains, leaders }
     }
 
-    /// What each node has of a call. O(p).
-    fn nodes(&self, call: &RawCall, unit: u64, bytes: u64) -> Nodes {
-        let (groups, count, equal) = (&self.groups, self.groups.count(), self.groups.are_equal());
+    /// What each node, or domain, has of a call. O(p).
+    fn nodes(&self, groups: &Groups, call: &RawCall, unit: u64, bytes: u64) -> Nodes {
+        let (count, equal) = (groups.count(), groups.are_equal());
+        let most = groups.largest();
         let parts = match &call.counts {
             _ if call.collective.numbering() == Numbering::Whole => {
-                return Nodes { count, largest: bytes, half: bytes, equal };
+                return Nodes { count, most, largest: bytes, half: bytes, equal };
+            }
+            _ if call.collective == Collective::Alltoall => {
+                let largest = bytes / u64::from(self.size()) * u64::from(most).pow(2);
+                return Nodes { count, most, largest, half: largest, equal };
             }
             Counts::Each(counts) => groups.sums(|rank| counts[rank as usize] * unit as usize),
             _ => groups.sums(|_| (bytes / u64::from(self.size())) as usize),
         };
         let largest = parts.iter().max().map_or(0, |&most| most as u64);
-        Nodes { count, largest, half: select::half(&parts), equal }
+        Nodes { count, most, largest, half: select::half(&parts), equal }
     }
 
     fn asked_for(&self, call: &RawCall, problem: &Problem, name: &str) -> Result<&'static Entry> {
@@ -116,6 +127,12 @@ impl Communicator {
             return Ok(entry);
         }
         let fit_for = match entry {
+            _ if !entry.suits(&self.groups) && entry.nesting == Nesting::Domains => {
+                let restriction = entry.restriction;
+                format!(
+                    "{restriction}, each bound to one, and several to one of them (see CIRCULANT_DOMAINS)"
+                )
+            }
             _ if !entry.suits(&self.groups) => entry.restriction.to_owned(),
             _ if entry.exchanges => format!("it takes {SMALL} bytes at most, on up to 48 ranks"),
             _ if entry.relays() => {
@@ -141,18 +158,23 @@ impl Communicator {
         let Decision { problem, entry, blocks } = *decision;
         let parts = self.parts(call, elements);
         let chunk = problem.chunk(entry, blocks, &self.costs);
-        let shape = Shape { chunk, ..self.shape(call.root, blocks, present(&parts)) };
+        let leaders = problem.leaders(entry);
+        let shape = Shape { chunk, leaders, ..self.shape(call.root, blocks, present(&parts)) };
         let plan = match entry.plan(&shape) {
             plan if problem.is_in_step(entry, &self.costs) => Box::new(InStep(plan)),
             plan => plan,
         };
         let unit = problem.unit;
         let layout: Box<dyn Layout> = match call.collective.numbering() {
-            Numbering::Whole => Box::new(vector(elements as u64, entry, blocks, &*plan).in_units_of(unit)),
+            Numbering::Whole => {
+                let last = problem.last_block(entry, blocks, &self.costs);
+                let blocks = if entry.pipelined { blocks } else { plan.blocks() };
+                Box::new(Partition::short_last(elements as u64, blocks, last).in_units_of(unit))
+            }
             Numbering::Parts => {
                 Box::new(Parts { parts: parts.into(), blocks, unit, last: last_block(entry) })
             }
-            Numbering::Pairs if entry.relays() => Box::new(self.relay(&problem)),
+            Numbering::Pairs if entry.relays() => self.handed_on(&problem, entry),
             Numbering::Pairs => Box::new(self.pairs(call, &problem, received, &ends.places)),
         };
         let piece = problem.piece(entry, &self.costs);
@@ -166,7 +188,7 @@ impl Communicator {
             piece,
             longest: problem.longest(entry, &self.costs).unwrap_or(usize::MAX),
             fold: call.fold.clone(),
-            small: problem.is_small(entry),
+            small: problem.is_small(entry, blocks, &self.costs),
             from: ends.from,
             to: ends.to,
         }
@@ -231,17 +253,11 @@ impl Communicator {
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.
-    pub(super) fn relay(&self, problem: &Problem) -> Relay {
-        Relay::new(self.place, problem.largest)
-    }
-}
-
-/// A whole vector: in the blocks that were chosen, or in as many equal ones as the plan has.
-fn vector(elements: u64, entry: &Entry, blocks: u32, plan: &dyn Plan) -> Partition {
-    if entry.pipelined {
-        Partition::short_last(elements, blocks, last_block(entry))
-    } else {
-        Partition::even(elements, plan.blocks())
+    pub(super) fn handed_on(&self, problem: &Problem, entry: &Entry) -> Box<dyn HandedOn> {
+        match entry.is_nested() {
+            true => Box::new(Stopovers::new(self.place, &self.groups, problem.largest)),
+            false => Box::new(Relay::new(self.place, problem.largest)),
+        }
     }
 }
 

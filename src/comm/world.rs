@@ -9,9 +9,9 @@ use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
 use crate::engine::crowd::Crowd;
 use crate::engine::rest::Ask;
-use crate::engine::{Engine, Handle, Task, Waited};
+use crate::engine::{Engine, Handle, Source, Task, Waited};
 use crate::error::{self, Error, Result};
-use crate::locality::layout::Layout;
+use crate::locality::layout::{Domains, Layout};
 use crate::rank::Rank;
 use crate::transport::Region;
 
@@ -30,8 +30,24 @@ pub struct World {
     spare: Mutex<Vec<Region>>,
     /// Which rank is on which node; none for ranks that are threads of one process.
     layout: Option<Layout>,
+    hierarchy: Hierarchy,
     /// How to leave; none for ranks that are threads of one process.
     farewell: Option<Mutex<Farewell>>,
+}
+
+/// How calls go through nodes, as far as it is for the user to say; the same on all ranks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hierarchy {
+    /// By domains, and by which; `None`: only where that is asked for by an algorithm's name.
+    pub domains: Option<Domains>,
+    /// So many leaders a node, at least 1.
+    pub leaders: u32,
+}
+
+impl Default for Hierarchy {
+    fn default() -> Self {
+        Hierarchy { domains: None, leaders: 1 }
+    }
 }
 
 /// What is to be done when the last communicator, window and request is dropped.
@@ -43,7 +59,12 @@ pub(super) struct Farewell {
 }
 
 impl World {
-    pub(super) fn new(engine: Engine, layout: Option<Layout>, farewell: Option<Farewell>) -> Arc<Self> {
+    pub(super) fn new(
+        engine: Engine,
+        layout: Option<Layout>,
+        hierarchy: Hierarchy,
+        farewell: Option<Farewell>,
+    ) -> Arc<Self> {
         Arc::new(World {
             crowd: engine.crowd(),
             engine: Mutex::new(engine),
@@ -52,13 +73,22 @@ impl World {
             raw_windows: Mutex::default(),
             spare: Mutex::default(),
             layout,
+            hierarchy,
             farewell: farewell.map(Mutex::new),
         })
     }
 
-    /// Some ranks of the world by the nodes that they share.
-    pub(super) fn groups(&self, ranks: impl Iterator<Item = Rank>) -> Groups {
-        Groups::new(ranks.map(|rank| self.layout().map_or(rank, |layout| layout.node(rank))))
+    /// Some ranks of the world by the nodes that they share, and their domains there.
+    pub(super) fn groups(&self, ranks: &[Rank]) -> Groups {
+        let Some(layout) = self.layout() else { return Groups::alone(ranks.len() as u32) };
+        let domains = layout.domains(self.hierarchy.domains);
+        let nodes = Groups::new(ranks.iter().map(|&rank| layout.node(rank)));
+        nodes.with_domains(|rank| domains[ranks[rank as usize] as usize])
+    }
+
+    /// How calls go through nodes.
+    pub(super) fn hierarchy(&self) -> Hierarchy {
+        self.hierarchy
     }
 
     /// Which rank of the world is on which node, where they are processes.
@@ -112,14 +142,14 @@ impl World {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = (0..spare.len()).filter(|&i| spare[i].memory.len() >= bytes);
         if let Some(found) = fitting.min_by_key(|&i| spare[i].memory.len()) {
-            return Ok(Workspace { region: spare.swap_remove(found), world: Arc::clone(self) });
+            return Ok(Workspace::new(spare.swap_remove(found), self));
         }
         // A registration ends under the engine's lock: a transport serves one thread at a time.
         let mut engine = self.engine();
         spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
         spare.truncate(KEPT);
         let region = engine.workspace(bytes.next_power_of_two().max(LEAST))?;
-        Ok(Workspace { region, world: Arc::clone(self) })
+        Ok(Workspace::new(region, self))
     }
 
     /// The engine, which whoever waits in it leaves for a moment.
@@ -239,10 +269,31 @@ const KEPT: usize = 2;
 pub(super) struct Workspace {
     pub region: Region,
     world: Arc<World>,
+    abandoned: bool,
+}
+
+impl Workspace {
+    fn new(region: Region, world: &Arc<World>) -> Self {
+        Workspace { region, world: Arc::clone(world), abandoned: false }
+    }
+
+    /// The memory of a call.
+    pub(super) fn source(&self) -> Source {
+        Source::Registered(self.region.clone())
+    }
+
+    /// Leaves it to a call that still runs there, to be given back to the system when that is done. Under the
+    /// engine's lock only.
+    pub(super) fn abandon(mut self) {
+        self.abandoned = true;
+    }
 }
 
 impl Drop for Workspace {
     fn drop(&mut self) {
+        if self.abandoned {
+            return;
+        }
         let mut spare = self.world.spare.lock().unwrap_or_else(PoisonError::into_inner);
         spare.push(self.region.clone());
     }

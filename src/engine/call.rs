@@ -121,6 +121,20 @@ pub enum Kind {
         /// How many.
         pieces: u32,
     },
+    /// The blocks of a round lie where the data of this message say, and can be read there.
+    Shown {
+        /// Of which round.
+        round: u32,
+        /// How many bytes they are.
+        bytes: u64,
+        /// In how many runs.
+        runs: u16,
+    },
+    /// What was shown for a round has been read.
+    Loaded {
+        /// Which.
+        round: u32,
+    },
     /// It is the turn of the receiver's put of a round.
     Turn {
         /// Of which.
@@ -144,6 +158,17 @@ pub const HEADER: usize = HEAD + 32;
 /// Bytes of all other headers: data begin behind them, so that a few share their cache line.
 pub const HEAD: usize = 56;
 
+/// Bytes of a key in a message's data, and of the place and length of a run of bytes.
+pub const PAIR: usize = 16;
+
+/// Bytes of a message's data that say where so many runs of bytes are: a key and each run's place and length.
+pub fn shown_bytes(runs: u16) -> usize {
+    PAIR * (1 + usize::from(runs))
+}
+
+/// Where a message says which slots it gives back: the one thing in its head that is not its sender's call's.
+pub const CREDITS: usize = 44;
+
 /// In a header without operator: numbers of operators begin with 1.
 const NO_FOLD: (u8, u8) = (0, 0);
 
@@ -155,11 +180,15 @@ impl Header {
 
     /// How many bytes of data follow.
     pub fn data(&self) -> u64 {
-        if let Kind::Data { bytes, .. } = self.kind { bytes } else { 0 }
+        match self.kind {
+            Kind::Data { bytes, .. } => bytes,
+            Kind::Shown { runs, .. } => shown_bytes(runs) as u64,
+            _ => 0,
+        }
     }
 
-    /// As it lies in a slot, with slots that are given back on the way: little-endian, fixed places.
-    pub fn encode(&self, credits: u8) -> [u8; HEADER] {
+    /// As it lies in a slot, but for the slots that are given back on the way: little-endian, fixed places.
+    pub fn encode(&self) -> [u8; HEADER] {
         let none = RemoteKey::default();
         let (kind, target, staging, operation, word, long) = match self.kind {
             Kind::Ready { target, staging, operation, source, bytes } => {
@@ -169,6 +198,8 @@ impl Header {
             Kind::Data { round, bytes } => (3, none, none, 0, round, bytes),
             Kind::Taken { pieces } => (4, none, none, 0, pieces, 0),
             Kind::Turn { round } => (5, none, none, 0, round, 0),
+            Kind::Shown { round, bytes, runs } => (6, none, none, runs, round, bytes),
+            Kind::Loaded { round } => (7, none, none, 0, round, 0),
         };
         let signature = self.call.signature;
         let fold = signature.fold.unwrap_or(NO_FOLD);
@@ -191,7 +222,6 @@ impl Header {
         bytes[72..80].copy_from_slice(&staging.base.to_le_bytes());
         bytes[80..88].copy_from_slice(&staging.key.to_le_bytes());
         bytes[40..44].copy_from_slice(&word.to_le_bytes());
-        bytes[44] = credits;
         bytes[48..56].copy_from_slice(&long.to_le_bytes());
         bytes
     }
@@ -211,6 +241,8 @@ impl Header {
             3 => Kind::Data { round: word(40), bytes: long(48) },
             4 => Kind::Taken { pieces: word(40) },
             5 => Kind::Turn { round: word(40) },
+            6 => Kind::Shown { round: word(40), bytes: long(48), runs: operation },
+            7 => Kind::Loaded { round: word(40) },
             _ => return None,
         };
         let fold = (bytes[30], bytes[31]);
@@ -225,7 +257,46 @@ impl Header {
             prepared: bytes[3] != 0,
         };
         let call = Call { communicator: word(32), number: word(4), signature };
-        Some((Header { kind, call, iteration: word(8) }, bytes[44]))
+        Some((Header { kind, call, iteration: word(8) }, bytes[CREDITS]))
+    }
+}
+
+/// The heads of the data of one call, which differ in round and length only: made once, and then filled in.
+#[derive(Debug, Clone)]
+pub struct DataHead([u8; HEAD]);
+
+impl DataHead {
+    /// Of a call's first start.
+    pub fn new(call: Call) -> Self {
+        let header = Header { kind: Kind::Data { round: 0, bytes: 0 }, call, iteration: 0 };
+        let mut head = [0; HEAD];
+        head.copy_from_slice(&header.encode()[..HEAD]);
+        DataHead(head)
+    }
+
+    /// Of another call of the same signature on the same communicator.
+    pub fn renumber(&mut self, number: u32) {
+        self.0[4..8].copy_from_slice(&number.to_le_bytes());
+    }
+
+    /// Of the data of a round.
+    pub fn of(&self, round: u32, bytes: u64) -> [u8; HEAD] {
+        let mut head = self.0;
+        head[40..44].copy_from_slice(&round.to_le_bytes());
+        head[48..56].copy_from_slice(&bytes.to_le_bytes());
+        head
+    }
+
+    /// The round of a message whose head this is, and how many bytes it says there are; `None` for any other.
+    pub fn read(&self, head: &[u8; HEAD]) -> Option<(u32, u64)> {
+        let round = u32::from_le_bytes([head[40], head[41], head[42], head[43]]);
+        let long = [head[48], head[49], head[50], head[51], head[52], head[53], head[54], head[55]];
+        (head[..40] == self.0[..40]).then_some((round, u64::from_le_bytes(long)))
+    }
+
+    /// Whether a message is of a call of this number on this communicator, whatever it is for.
+    pub fn is_of_its_call(&self, head: &[u8; HEAD]) -> bool {
+        head[4..8] == self.0[4..8] && head[32..36] == self.0[32..36]
     }
 }
 
@@ -247,10 +318,31 @@ mod tests {
                     Kind::Data { round: blocks, bytes },
                     Kind::Taken { pieces: root },
                     Kind::Turn { round: root },
+                    Kind::Shown { round: root, bytes, runs: operation },
+                    Kind::Loaded { round: root },
                 ] {
                     let header = Header { kind, call, iteration };
-                    prop_assert_eq!(Header::decode(&header.encode(operation as u8)), Some((header, operation as u8)));
+                    let mut encoded = header.encode();
+                    encoded[CREDITS] = operation as u8;
+                    prop_assert_eq!(Header::decode(&encoded), Some((header, operation as u8)));
                 }
+            }
+        }
+
+        #[test]
+        fn heads_of_data_are_those_of_their_call_and_of_no_other(communicator: u32, number: u32, root: u32, bytes: u64, round: u32, credits: u8, other: u32) {
+            let signature = Signature { root, bytes, ..Signature::bare(Collective::Reduce) };
+            let header = |number, kind| Header { kind, call: Call { communicator, number, signature }, iteration: 0 };
+            let first = |header: Header| -> [u8; HEAD] { header.encode()[..HEAD].try_into().unwrap() };
+            let mut heads = DataHead::new(Call { communicator, number: other, signature });
+            heads.renumber(number);
+            let mut head = heads.of(round, bytes);
+            prop_assert_eq!(head, first(header(number, Kind::Data { round, bytes })));
+            head[CREDITS] = credits;
+            prop_assert_eq!(heads.read(&head), Some((round, bytes)));
+            for stranger in [header(number, Kind::Turn { round }), header(number ^ 1, Kind::Data { round, bytes })] {
+                prop_assert_eq!(heads.read(&first(stranger)), None);
+                prop_assert_eq!(heads.is_of_its_call(&first(stranger)), stranger.call.number == number);
             }
         }
 

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 use super::leg::Pieces;
+use super::operation::Shown;
+use super::run::Unexpected;
 use super::staging::STAGES;
 use crate::plan::{Landing, Plan};
 use crate::rank::Rank;
@@ -41,8 +43,13 @@ impl Stock {
 
     /// The next pieces came another way: their slots stay empty.
     pub fn skip(&mut self, pieces: u32) {
-        self.taken += pieces;
+        self.pass(pieces);
         self.owed += pieces;
+    }
+
+    /// The same where the source learns of it otherwise.
+    pub fn pass(&mut self, pieces: u32) {
+        self.taken += pieces;
     }
 }
 
@@ -58,14 +65,22 @@ pub struct Current {
     pub pieces: Pieces,
 }
 
+/// A whole arrival before its turn.
+pub enum Early {
+    /// It came in a message, and was copied out of it.
+    Message(Vec<u8>),
+    /// It lies in its source's memory.
+    Shown(Shown),
+}
+
 /// What is taken in, in which order.
 #[derive(Default)]
 pub struct Intake {
     current: Option<Current>,
     /// The first round that has not been looked at.
     next: u32,
-    /// Arrivals that came whole in a message.
-    early: Vec<(u32, Vec<u8>)>,
+    /// Arrivals that came whole before their turn.
+    early: Vec<(u32, Early)>,
 }
 
 impl Intake {
@@ -86,6 +101,11 @@ impl Intake {
         self.current.as_mut()
     }
 
+    /// Whether it is the turn of this round.
+    pub fn is_at(&self, round: u32) -> bool {
+        self.current.as_ref().is_some_and(|current| current.round == round)
+    }
+
     /// On to the next round that has something to take in.
     pub fn advance(&mut self, plan: &dyn Plan, pieces: impl Fn(u32) -> Pieces) {
         self.current = None;
@@ -104,23 +124,23 @@ impl Intake {
         }
     }
 
-    /// Keeps the arrival of a round that came in a message; false where there is one already.
-    pub fn keep(&mut self, round: u32, bytes: Vec<u8>) -> bool {
-        let fresh = self.early.iter().all(|(other, _)| *other != round);
-        if fresh {
-            self.early.push((round, bytes));
+    /// Keeps a whole arrival until its turn. Fails where there is one of its round already.
+    pub fn keep(&mut self, round: u32, early: Early) -> Result<(), Unexpected> {
+        if self.early.iter().any(|(other, _)| *other == round) {
+            return Err(Unexpected { round });
         }
-        fresh
+        self.early.push((round, early));
+        Ok(())
     }
 
-    /// The current round's arrival, if it came in a message.
-    pub fn early(&mut self) -> Option<Vec<u8>> {
+    /// The current round's arrival, if it came before its turn.
+    pub fn early(&mut self) -> Option<Early> {
         let round = self.current.as_ref()?.round;
         let found = self.early.iter().position(|(other, _)| *other == round)?;
         Some(self.early.swap_remove(found).1)
     }
 
-    /// Whether the current round's arrival came in a message.
+    /// Whether the current round's arrival came before its turn.
     pub fn has_early(&self) -> bool {
         self.current
             .as_ref()
@@ -150,6 +170,10 @@ mod tests {
         let mut stock = Stock::default();
         assert!(stock.land(1));
         stock.skip(1);
-        assert_eq!(stock.next(), Some(1));
+        assert_eq!((stock.next(), stock.owed), (Some(1), 1));
+        assert!(stock.land(4));
+        stock.take();
+        stock.pass(2);
+        assert_eq!((stock.next(), stock.owed), (Some(4), 2));
     }
 }

@@ -25,6 +25,14 @@ pub struct Stretch {
     pub len: usize,
 }
 
+impl Stretch {
+    /// Its first `len` bytes, and the rest.
+    pub fn split(self, len: usize) -> (Stretch, Stretch) {
+        let rest = Stretch { at: self.at + len, there: self.there + len as u64, len: self.len - len };
+        (Stretch { len, ..self }, rest)
+    }
+}
+
 /// Some stretches; most legs have one.
 pub type Stretches = SmallVec<[Stretch; 2]>;
 

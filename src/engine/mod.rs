@@ -4,15 +4,26 @@
 //! from the transport, go to the operation that they concern, and orders go back. The engine never
 //! names a concrete transport, and never an algorithm.
 //!
+//! | room | what |
+//! |---|---|
+//! | `task`, `calls` | what is to be done, and the numbers of the calls that do it |
+//! | [`operation`], [`run`] | a plan being carried out, with and without its memory |
+//! | `mail`, [`slots`], [`notice`], [`call`] | what comes, and how it finds its operation |
+//! | `straight`, [`rest`] | small calls that are made again |
+//! | `wait`, [`patience`], [`vigil`], [`crowd`] | waits: how, under whose eyes, and beside which threads |
+//!
 //! An error is for good: whoever finds one shuts its transport down and tells all other ranks, and
 //! every later call gives that error again. So nobody waits for what will never come, and no peer
 //! writes into memory that an erring call has given back.
 #![forbid(unsafe_code)]
 
 pub mod call;
+mod calls;
 pub mod crowd;
+pub mod events;
 pub mod intake;
 pub mod leg;
+mod mail;
 pub mod notice;
 pub mod operation;
 pub mod patience;
@@ -20,125 +31,37 @@ pub mod rest;
 pub mod run;
 pub mod slots;
 pub mod staging;
+mod straight;
+mod task;
 pub mod tokens;
 pub mod vigil;
+mod wait;
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+pub use task::{Again, Source, Task};
+pub use wait::Waited;
+
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::fold::Fold;
-use crate::plan::layout::Layout;
-use crate::plan::{Plan, Side};
 use crate::rank::{Place, Rank};
-use crate::transport::memory::Memory;
-use crate::transport::{Event, Limits, Region, Transport};
-use call::{Call, Header, Kind, Signature};
+use crate::transport::{Limits, Region, Transport};
+use calls::{Calls, Past};
 use crowd::Crowd;
+use events::Events;
 use leg::Rule;
-use notice::Notice;
-use operation::{Io, Kept, Operation, Pace, Parts, Path, Payload, Pumped, Unequal};
+use mail::Waiting;
+use operation::{Io, Operation, Parts, Path, Pumped};
 use patience::Patience;
 use rest::{Ask, Rest};
-use run::Unexpected;
-use slots::{Card, Landed, Slots, There};
+use slots::{Card, Slots, There};
 use staging::Pool;
-use tokens::{Tokens, Use};
+use task::in_slots;
+use tokens::Tokens;
 use vigil::{Vigil, Wait};
-
-/// The longest sleep, in case that a transport misses to wake us.
-const NAP: Duration = Duration::from_millis(100);
-/// The sleep while a transport is busy: nothing wakes us when it no longer is.
-const SHORT_NAP: Duration = Duration::from_micros(200);
-/// How long a rank that leaves waits for its neighbours' goodbyes.
-const LAST_CALL: Duration = Duration::from_secs(5);
-/// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are.
-const KEPT: usize = 64;
-/// Messages for calls to come that are left in each neighbour's slots.
-const LEFT: usize = 2;
-/// Operations that are remembered when they are over, to know what comes late from what is wrong.
-const REMEMBERED: usize = 256;
-
-/// What is to be done by all ranks of a communicator.
-pub struct Task {
-    /// Which communicator.
-    pub communicator: u32,
-    /// The rank in the world of each of its ranks; `None` where they are the same.
-    pub group: Option<Arc<[Rank]>>,
-    /// What all ranks must agree on.
-    pub signature: Signature,
-    /// This rank's part.
-    pub plan: Box<dyn Plan>,
-    /// Where blocks lie.
-    pub layout: Box<dyn Layout>,
-    /// How far it may go ahead.
-    pub pace: Pace,
-    /// Bytes of a staged piece: a whole number of elements, and 0 where nothing is folded or packed.
-    pub piece: usize,
-    /// The most bytes of a put into its place, if not what the transport takes; at least 1.
-    pub longest: usize,
-    /// How arrivals are combined, where the plan folds.
-    pub fold: Option<Arc<dyn Fold>>,
-    /// Whether all travels in slots: every leg has at most [`PAYLOAD`](slots::PAYLOAD) bytes, and every
-    /// peer has a wide channel.
-    pub small: bool,
-    /// What is put.
-    pub from: Source,
-    /// Where it lands; `None`: in the same memory.
-    pub to: Option<Source>,
-}
-
-/// What moves in a call that was made before: all else is as it was.
-pub struct Again {
-    /// What is put.
-    pub from: Source,
-    /// Where it lands; `None`: in the same memory.
-    pub to: Option<Source>,
-    /// How arrivals are combined, where the plan folds.
-    pub fold: Option<Arc<dyn Fold>>,
-}
-
-/// Memory that a task moves.
-#[derive(Clone)]
-pub enum Source {
-    /// Registered already.
-    Registered(Region),
-    /// To be registered for this call, unless it is small.
-    Unregistered(Memory),
-}
-
-impl Source {
-    /// The bytes.
-    pub fn memory(&self) -> &Memory {
-        match self {
-            Source::Registered(region) => &region.memory,
-            Source::Unregistered(memory) => memory,
-        }
-    }
-
-    /// The bytes, without the registration.
-    pub fn into_memory(self) -> Memory {
-        match self {
-            Source::Registered(region) => region.memory,
-            Source::Unregistered(memory) => memory,
-        }
-    }
-}
 
 /// An operation's name, for the one who started it.
 pub type Handle = usize;
-
-/// How a wait in the engine ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waited {
-    /// What was waited for is done.
-    Done,
-    /// Others want in, or what they wait for is done: to be let in, before one [waits on](Engine::wait_on).
-    LetIn,
-    /// Another thread carries the engine on already, and this one will be told.
-    ForAnother,
-}
 
 /// Carries out the operations of one rank.
 pub struct Engine {
@@ -149,7 +72,7 @@ pub struct Engine {
     /// Communicators that were freed here: what still comes for them comes late.
     freed: HashSet<u32>,
     waiting: Vec<Waiting>,
-    events: Vec<Event>,
+    events: Events,
     patience: Patience,
     vigil: Vigil,
     held_up: bool,
@@ -190,27 +113,6 @@ impl Entry {
     }
 }
 
-/// The calls made on a communicator.
-#[derive(Default)]
-struct Calls {
-    last: u32,
-    past: VecDeque<Past>,
-}
-
-/// An operation that is over.
-struct Past {
-    call: Call,
-    /// How often it was started.
-    starts: u32,
-}
-
-/// A message for a call that has not begun here.
-struct Waiting {
-    channel: usize,
-    header: Header,
-    kept: Kept,
-}
-
 impl Engine {
     /// An engine over a transport whose peers are connected, with slots that are connected too.
     /// `ranks_per_core`: of this machine.
@@ -229,7 +131,7 @@ impl Engine {
             calls: BTreeMap::new(),
             freed: HashSet::new(),
             waiting: Vec::new(),
-            events: Vec::new(),
+            events: Events::default(),
             patience,
             vigil,
             held_up: false,
@@ -363,69 +265,22 @@ impl Engine {
 
     /// Starts an operation that is at rest; one that runs is an error.
     pub fn start(&mut self, handle: Handle) -> Result<()> {
+        self.start_after(handle, 0)
+    }
+
+    /// Starts an operation of which so many steps of its line have been taken.
+    fn start_after(&mut self, handle: Handle, steps: usize) -> Result<()> {
         self.check_at_rest(handle)?;
         let turn = self.turns;
         self.turns += 1;
         let Some(call) = self.stir(handle, |operation| {
             operation.start(turn);
+            operation.catch_up(steps);
             operation.call()
         }) else {
             return Ok(());
         };
         self.deliver_waiting(call).and_then(|()| self.pump()).map_err(|error| self.fail(error))
-    }
-
-    /// Makes progress, and says whether an operation is done.
-    pub fn test(&mut self, handle: Handle) -> Result<bool> {
-        self.check()?;
-        let progressed = self.vigil.check().and_then(|()| self.progress());
-        let watched = progressed.and_then(|_| self.watch(handle));
-        watched.map_err(|error| self.fail(error))?;
-        Ok(self.is_done(handle))
-    }
-
-    /// Who wants in while a thread [waits](Self::wait) in here.
-    pub fn crowd(&self) -> Arc<Crowd> {
-        Arc::clone(&self.crowd)
-    }
-
-    /// Waits until an operation is done, or there is reason to leave for a moment.
-    pub fn wait(&mut self, handle: Handle) -> Result<Waited> {
-        self.check()?;
-        if self.is_done(handle) {
-            self.is_awaited(handle, false);
-            return Ok(Waited::Done);
-        }
-        if self.carried {
-            self.is_awaited(handle, true);
-            return self.watch(handle).map(|()| Waited::ForAnother).map_err(|error| self.fail(error));
-        }
-        self.is_awaited(handle, false);
-        self.carried = true;
-        let waited = self.wait_or_err(handle);
-        self.carried = matches!(waited, Ok(Waited::LetIn));
-        waited.map_err(|error| self.fail(error))
-    }
-
-    /// Goes on as the one that waits, after having let others in.
-    pub fn wait_on(&mut self, handle: Handle) -> Result<Waited> {
-        self.carried = false;
-        self.watch(handle).map_err(|error| self.fail(error))?;
-        self.wait(handle)
-    }
-
-    /// Whether others than the one that carries it on wait for an operation: they must be told of changes.
-    pub fn is_awaited_by_others(&self) -> bool {
-        self.awaiting > 0
-    }
-
-    fn is_awaited(&mut self, handle: Handle, is: bool) {
-        let Some(Some(entry)) = self.operations.get_mut(handle) else { return };
-        match (std::mem::replace(&mut entry.awaited, is), is) {
-            (false, true) => self.awaiting += 1,
-            (true, false) => self.awaiting -= 1,
-            _ => {}
-        }
     }
 
     /// Carries a task out, from beginning to end, where nobody else has the engine. See [`begin`](Self::begin).
@@ -450,27 +305,11 @@ impl Engine {
         if let Some(Some(entry)) = self.operations.get_mut(handle) {
             entry.ask = ask;
         }
-        self.start_or_forget(handle)
+        self.start_or_forget(handle, 0)
     }
 
-    /// Takes up what was asked for lately.
-    pub fn recall(&mut self, ask: &Ask) -> Option<Box<Operation>> {
-        self.rest.take(ask)
-    }
-
-    /// Begins again what was [recalled](Self::recall), as the next call on its communicator.
-    pub fn begin_again(&mut self, ask: Ask, mut operation: Box<Operation>, again: Again) -> Result<Handle> {
-        self.check()?;
-        let handle = self.vacancy()?;
-        let Call { communicator, signature, .. } = operation.call();
-        let call = self.calls.entry(communicator).or_default().next(communicator, signature);
-        operation.renew(call, handle as u16, in_slots(again.from, again.to), again.fold);
-        self.operations[handle] = Some(Entry::new(operation, Some(ask)));
-        self.start_or_forget(handle)
-    }
-
-    fn start_or_forget(&mut self, handle: Handle) -> Result<Handle> {
-        let started = self.start(handle);
+    fn start_or_forget(&mut self, handle: Handle, steps: usize) -> Result<Handle> {
+        let started = self.start_after(handle, steps);
         if started.is_err() {
             self.forget(handle);
         }
@@ -508,25 +347,9 @@ impl Engine {
         error
     }
 
-    /// Leaves after a last barrier: after this no call is made.
-    ///
-    /// What this rank has put may still be queued in the transport, and goes only while it is polled; so
-    /// it stays until its neighbours have said goodbye, and with it that they are through the barrier.
-    pub fn leave(&mut self) {
-        self.vigil.farewell();
-        let until = Instant::now() + LAST_CALL;
-        while self.check().and_then(|()| self.vigil.check()).is_ok()
-            && !self.vigil.all_left()
-            && Instant::now() < until
-        {
-            self.events.clear();
-            let polled = self.io.transport.poll(&mut self.events);
-            if polled.and_then(|()| self.io.transport.sleep(&[], SHORT_NAP)).is_err() {
-                break;
-            }
-        }
-        self.vigil.leave();
-        self.shut_down(Error::argument("communicator", "it was finalized", "make no calls after that"));
+    /// How many operations there may be beside those that are under way or prepared.
+    pub fn vacancies(&self) -> usize {
+        notice::MAX_OPERATIONS - self.operations.iter().flatten().count()
     }
 
     fn vacancy(&mut self) -> Result<Handle> {
@@ -545,82 +368,22 @@ impl Engine {
         !matches!(self.operations.get(handle), Some(Some(entry)) if !entry.operation.is_done())
     }
 
-    fn wait_or_err(&mut self, handle: Handle) -> Result<Waited> {
-        while !self.is_done(handle) {
-            let happened = !self.is_quiet() && self.progress()?;
-            if happened {
-                self.patience.rewarded();
-                self.napped = false;
-            }
-            if self.crowd.is_outside() || self.is_another_done() {
-                return Ok(Waited::LetIn);
-            }
-            let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll());
-            if may_sleep && self.patience.is_over() {
-                self.sleep(handle)?;
-            }
+    /// Asks for events, if there are none; where some have come, a wait has been worth it.
+    fn refill(&mut self) -> Result<()> {
+        if self.events.is_empty() && self.events.refill(&mut *self.io.transport)? {
+            self.patience.rewarded();
+            self.napped = false;
         }
-        self.rest_from(handle);
-        Ok(Waited::Done)
-    }
-
-    /// Whether progress would do nothing: most looks, while a rank waits, are no more than this.
-    fn is_quiet(&self) -> bool {
-        !self.held_up && self.io.transport.is_quiet()
-    }
-
-    /// Whether another thread's wait is over.
-    fn is_another_done(&self) -> bool {
-        self.awaiting > 0
-            && self.operations.iter().flatten().any(|entry| entry.awaited && entry.operation.is_done())
-    }
-
-    /// Looks after the wait for an operation, if it is not done.
-    fn watch(&mut self, handle: Handle) -> Result<()> {
-        if self.is_done(handle) {
-            self.rest_from(handle);
-            return Ok(());
-        }
-        let Some(Some(entry)) = self.operations.get_mut(handle) else { return Ok(()) };
-        let Entry { operation, stirs, wait, .. } = entry;
-        self.vigil.watch(wait, *stirs, || operation.waiting())
-    }
-
-    fn rest_from(&mut self, handle: Handle) {
-        if let Some(Some(entry)) = self.operations.get_mut(handle) {
-            self.vigil.rest(&mut entry.wait);
-        }
-    }
-
-    /// Has `meanwhile` called by who waits, again and again while nothing happens.
-    pub fn while_waiting(&mut self, meanwhile: fn()) {
-        self.meanwhile = Some(meanwhile);
-    }
-
-    fn sleep(&mut self, handle: Handle) -> Result<()> {
-        self.watch(handle)?;
-        if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
-            meanwhile();
-        }
-        let nap = if self.held_up || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
-        let bell = self.crowd.wake();
-        let slept = match self.vigil.wake() {
-            Some(news) => self.io.transport.sleep(&[bell, news], nap),
-            None => self.io.transport.sleep(&[bell], nap),
-        };
-        self.crowd.hush();
-        slept
+        Ok(())
     }
 
     /// Takes the transport's events and pumps what they stir; whether anything happened.
     fn progress(&mut self) -> Result<bool> {
-        let mut events = std::mem::take(&mut self.events);
-        self.io.transport.poll(&mut events)?;
-        let happened = !events.is_empty();
-        for event in events.drain(..) {
+        self.refill()?;
+        let happened = !self.events.is_empty();
+        while let Some(event) = self.events.take() {
             self.handle(event)?;
         }
-        self.events = events;
         if happened || self.held_up {
             self.pump()?;
         }
@@ -645,8 +408,14 @@ impl Engine {
                 break;
             }
         }
-        self.held_up |= !self.io.slots.pay(&mut *self.io.transport, &mut self.io.tokens)?;
+        self.pay()?;
         self.sweep();
+        Ok(())
+    }
+
+    /// Gives slots back, now or with what is next.
+    fn pay(&mut self) -> Result<()> {
+        self.held_up |= !self.io.slots.pay(&mut *self.io.transport, &mut self.io.tokens)?;
         Ok(())
     }
 
@@ -657,54 +426,27 @@ impl Engine {
 
     /// Lets go of what is done and forgotten.
     fn sweep(&mut self) {
-        for place in &mut self.operations {
-            if let Some(Entry { mut operation, ask, .. }) =
-                place.take_if(|entry| entry.forgotten && entry.operation.is_done())
-            {
-                let past = Past { call: operation.call(), starts: operation.starts() };
-                match ask {
-                    Some(ask) => {
-                        operation.rest();
-                        self.rest.keep(ask, operation);
-                    }
-                    None => operation.into_pool(&mut self.io.pool),
-                }
-                if let Some(calls) = self.calls.get_mut(&past.call.communicator) {
-                    calls.remember(past);
-                }
+        for place in 0..self.operations.len() {
+            let over = self.operations[place].take_if(|entry| entry.forgotten && entry.operation.is_done());
+            if let Some(Entry { operation, ask, .. }) = over {
+                let starts = operation.starts();
+                self.put_away(operation, ask, starts);
             }
         }
     }
 
-    fn handle(&mut self, event: Event) -> Result<()> {
-        match event {
-            Event::Sent(token) => match self.io.tokens.give_back(token) {
-                Use::Slot => Ok(()),
-                Use::Block(handle) => {
-                    self.stir(handle, Operation::sent);
-                    Ok(())
-                }
-            },
-            Event::Notice(bits) => match Notice::decode(bits) {
-                Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
-                    self.message(Landed { channel: channel as usize, slot: slot.into() })
-                }
-                Notice::Credit { channel, slots } if self.io.slots.has(channel) => {
-                    self.io.slots.credit(channel, slots);
-                    self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
-                    Ok(())
-                }
-                Notice::Block { operation, round } => {
-                    let landed = self.stir(operation.into(), |operation| operation.landed(round));
-                    awaited(landed, || format!("a block of operation {operation}, round {round}"))
-                }
-                Notice::Staged { operation, source, slot } => {
-                    let staged =
-                        self.stir(operation.into(), |operation| operation.staged(source as usize, slot));
-                    awaited(staged, || format!("a piece of operation {operation} from its source {source}"))
-                }
-                _ => Err(nonsense(format!("a notice {bits:#010x}"))),
-            },
+    /// Remembers what was done by an operation that is over after so many starts, and keeps it if it is to be kept.
+    fn put_away(&mut self, mut operation: Box<Operation>, ask: Option<Ask>, starts: u32) {
+        let past = Past { call: operation.call(), starts };
+        match ask {
+            Some(ask) => {
+                operation.rest();
+                self.rest.keep(ask, operation);
+            }
+            None => operation.into_pool(&mut self.io.pool),
+        }
+        if let Some(calls) = self.calls.get_mut(&past.call.communicator) {
+            calls.remember(past);
         }
     }
 
@@ -714,191 +456,4 @@ impl Engine {
         entry.stirs += 1;
         Some(act(&mut entry.operation))
     }
-
-    /// A message has landed in a slot: it is taken by its operation, or waits for it.
-    fn message(&mut self, landed: Landed) -> Result<()> {
-        let could = self.io.slots.may_send(landed.channel);
-        let header = self.io.slots.header(landed)?;
-        if !could {
-            // Whatever waited for a slot of this channel.
-            self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
-        }
-        let waiting = Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) };
-        if let Some(waiting) = self.take(waiting)? {
-            self.keep(waiting, landed);
-        }
-        Ok(())
-    }
-
-    /// Gives a message to its operation; gives it back where the operation is still to begin.
-    fn take(&mut self, message: Waiting) -> Result<Option<Waiting>> {
-        let call = message.header.call;
-        let found = self.operations.iter_mut().flatten().find(|entry| {
-            let own = entry.operation.call();
-            (own.communicator, own.number) == (call.communicator, call.number)
-        });
-        let Some(entry) = found else {
-            let last = self.calls.get(&call.communicator).map_or(0, |calls| calls.last);
-            return if call.number > last && !self.freed.contains(&call.communicator) {
-                Ok(Some(message))
-            } else {
-                self.late(message).map(|()| None)
-            };
-        };
-        if entry.operation.call() != call {
-            let mine = entry.operation.call().signature.to_string();
-            return Err(self.disagreement(message.channel, call, mine));
-        }
-        let peer = self.io.slots.rank_of(message.channel);
-        let agreed = match message.header.kind {
-            Kind::Data { .. } | Kind::Turn { .. } if entry.operation.is_to_start(&message.header) => {
-                return Ok(Some(message));
-            }
-            Kind::Data { round, bytes } => {
-                let payload = match &message.kept {
-                    Kept::InSlot(landed) => {
-                        let (memory, start, room) = self.io.slots.payload(*landed);
-                        Payload::InSlot(memory, start, room)
-                    }
-                    Kept::Copied(bytes) => Payload::Copied(bytes),
-                };
-                let agreed = entry.operation.is_as_long(round, bytes);
-                if agreed.is_ok() {
-                    let taken = match entry.operation.is_of_this_start(&message.header) {
-                        true => entry.operation.message(round, &payload)?,
-                        false => Err(Unexpected { round }),
-                    };
-                    awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
-                }
-                agreed
-            }
-            Kind::Turn { round } => {
-                entry.operation.admitted(peer, &message.header, round);
-                Ok(())
-            }
-            Kind::Taken { pieces } => {
-                entry.operation.taken(peer, &message.header, pieces);
-                Ok(())
-            }
-            Kind::Ready { .. } | Kind::Again => entry.operation.ready(peer, &message.header),
-        };
-        entry.stirred = true;
-        if let Err(unequal) = agreed {
-            return Err(self.unequal(peer, call, unequal));
-        }
-        if let Kept::InSlot(landed) = message.kept {
-            self.io.slots.release(landed);
-        }
-        Ok(None)
-    }
-
-    /// A message that waits is copied out of its slot, so that it does not hold up those behind it; but for
-    /// the first few, which leave their sender enough. Beyond a bound they stay, and it runs out of slots.
-    fn keep(&mut self, mut waiting: Waiting, landed: Landed) {
-        let kept = self.waiting.iter().filter(|other| other.channel == waiting.channel).count();
-        if (LEFT..KEPT).contains(&kept) {
-            waiting.kept = Kept::Copied(self.io.slots.copied(landed, waiting.header.data()));
-            self.io.slots.release(landed);
-        } else {
-            self.io.slots.hold(landed);
-        }
-        self.waiting.push(waiting);
-    }
-
-    fn deliver_waiting(&mut self, call: Call) -> Result<()> {
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
-        for message in std::mem::take(&mut self.waiting) {
-            let own = message.header.call;
-            let same = (own.communicator, own.number) == (call.communicator, call.number);
-            let left = if same { self.take(message)? } else { Some(message) };
-            self.waiting.extend(left);
-        }
-        Ok(())
-    }
-
-    /// A message for a call that is over here. That a peer is ready may come late, where all that was
-    /// to be put to it went ahead; anything else means another call of the same number.
-    fn late(&mut self, message: Waiting) -> Result<()> {
-        let Header { kind, call, iteration } = message.header;
-        let calls = self.calls.get(&call.communicator);
-        let past = calls.and_then(|calls| calls.past.iter().find(|past| past.call.number == call.number));
-        let harmless = !matches!(kind, Kind::Data { .. });
-        let freed = self.freed.contains(&call.communicator);
-        let mine = match past {
-            // Of a communicator that was freed, or so long ago that it is not remembered.
-            None if harmless => {
-                self.drop_message(message);
-                return Ok(());
-            }
-            Some(past) if past.call == call && harmless && iteration < past.starts => {
-                self.drop_message(message);
-                return Ok(());
-            }
-            None if freed => "a call on a communicator that was freed here".to_owned(),
-            Some(past) if past.call == call => format!("{}, which is over here", call.signature),
-            Some(past) => past.call.signature.to_string(),
-            None => "a call long past".to_owned(),
-        };
-        Err(self.disagreement(message.channel, call, mine))
-    }
-
-    fn drop_message(&mut self, message: Waiting) {
-        if let Kept::InSlot(landed) = message.kept {
-            self.io.slots.release(landed);
-        }
-    }
-
-    /// Two ranks that mean the same call, but not the same part between them.
-    fn unequal(&self, peer: Rank, call: Call, Unequal { side, mine, theirs }: Unequal) -> Error {
-        let (rank, signature) = (self.place().rank, call.signature);
-        let sends = |bytes, to| format!("{signature} with {bytes} bytes for rank {to}");
-        let awaits = |bytes, from| format!("{signature} with {bytes} bytes from rank {from}");
-        let (mine, theirs) = match side {
-            Side::Put => (sends(mine, peer), awaits(theirs, rank)),
-            Side::Arrival => (awaits(mine, peer), sends(theirs, rank)),
-        };
-        Error::Disagreement { number: call.number.into(), rank, mine, peer, theirs }
-    }
-
-    fn disagreement(&self, channel: usize, theirs: Call, mine: String) -> Error {
-        Error::Disagreement {
-            number: theirs.number.into(),
-            rank: self.place().rank,
-            mine,
-            peer: self.io.slots.rank_of(channel),
-            theirs: theirs.signature.to_string(),
-        }
-    }
-}
-
-impl Calls {
-    fn next(&mut self, communicator: u32, signature: Signature) -> Call {
-        self.last += 1;
-        Call { communicator, number: self.last, signature }
-    }
-
-    fn remember(&mut self, past: Past) {
-        if self.past.len() == REMEMBERED {
-            self.past.pop_front();
-        }
-        self.past.push_back(past);
-    }
-}
-
-fn in_slots(from: Source, to: Option<Source>) -> Path {
-    let from = from.into_memory();
-    Path::Slots { to: to.map_or_else(|| from.clone(), Source::into_memory), from }
-}
-
-fn awaited(landed: Option<std::result::Result<(), Unexpected>>, what: impl FnOnce() -> String) -> Result<()> {
-    match landed {
-        Some(Ok(())) => Ok(()),
-        _ => Err(nonsense(format!("{}, which is not awaited", what()))),
-    }
-}
-
-fn nonsense(what: String) -> Error {
-    Error::transport("notice", format!("a peer sent {what}"), "are all ranks of one version and one job?")
 }

@@ -3,7 +3,7 @@
 //! | bits 31-30 | 29.. |
 //! |---|---|
 //! | 0 slot | channel (22), slot (3): a message in a slot of the receiver's inbox |
-//! | 1 block | operation (10), round (20): bytes at their place in the receiver's memory |
+//! | 1 block | operation (10), shared (1), round (19): bytes at their place in the receiver's memory, all that come in the round or those beside what is shown |
 //! | 2 credit | channel (22), slots (8): these slots of the receiver's outbox are free again |
 //! | 3 staged | operation (10), source (17), slot (3): a piece in a staging slot of the operation |
 //!
@@ -13,13 +13,13 @@
 use super::staging::STAGES;
 
 /// The most rounds of a plan whose blocks travel by direct puts.
-pub const MAX_ROUNDS: u32 = 1 << 20;
+pub const MAX_ROUNDS: u32 = 1 << 19;
 /// The most channels of a rank.
 pub const MAX_CHANNELS: usize = 1 << 22;
 /// The most sources of an operation that stages.
 pub const MAX_SOURCES: usize = 1 << 17;
 /// The most blocks of a message: the rounds of every plan fit.
-pub const MAX_BLOCKS: u32 = 1 << 18;
+pub const MAX_BLOCKS: u32 = 1 << 16;
 /// The most operations under way or prepared at one time.
 pub const MAX_OPERATIONS: usize = 1 << 10;
 
@@ -39,6 +39,8 @@ pub enum Notice {
         operation: u16,
         /// In which round of its plan.
         round: u32,
+        /// Whether the receiver takes in the rest from where it is [shown](super::call::Kind::Shown).
+        shared: bool,
     },
     /// Slots that are free again.
     Credit {
@@ -63,8 +65,9 @@ impl Notice {
     pub fn encode(self) -> u32 {
         match self {
             Notice::Slot { channel, slot } => channel << 3 | u32::from(slot),
-            Notice::Block { operation, round } => {
-                1 << 30 | u32::from(operation) << 20 | round & (MAX_ROUNDS - 1)
+            Notice::Block { operation, round, shared } => {
+                let shared = if shared { MAX_ROUNDS } else { 0 };
+                1 << 30 | u32::from(operation) << 20 | shared | round & (MAX_ROUNDS - 1)
             }
             Notice::Credit { channel, slots } => 2 << 30 | channel << 8 | u32::from(slots),
             Notice::Staged { operation, source, slot } => {
@@ -79,7 +82,7 @@ impl Notice {
         let slot = bits as u8 & (STAGES - 1) as u8;
         match bits >> 30 {
             0 => Notice::Slot { channel: bits >> 3 & (MAX_CHANNELS as u32 - 1), slot },
-            1 => Notice::Block { operation, round: bits & (MAX_ROUNDS - 1) },
+            1 => Notice::Block { operation, round: bits & (MAX_ROUNDS - 1), shared: bits & MAX_ROUNDS != 0 },
             2 => Notice::Credit { channel: bits >> 8 & (MAX_CHANNELS as u32 - 1), slots: bits as u8 },
             _ => Notice::Staged { operation, source: bits >> 3 & (MAX_SOURCES as u32 - 1), slot },
         }
@@ -93,11 +96,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(channel: u32, slot in 0u8..8, operation in 0u16..1024, slots: u8, round: u32) {
+        fn what_is_encoded_is_decoded(channel: u32, slot in 0u8..8, operation in 0u16..1024, slots: u8, round: u32, shared: bool) {
             let channel = channel % MAX_CHANNELS as u32;
             for notice in [
                 Notice::Slot { channel, slot },
-                Notice::Block { operation, round: round % MAX_ROUNDS },
+                Notice::Block { operation, round: round % MAX_ROUNDS, shared },
                 Notice::Credit { channel, slots },
                 Notice::Staged { operation, source: round % MAX_SOURCES as u32, slot },
             ] {

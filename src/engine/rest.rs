@@ -5,15 +5,17 @@
 //! layout and to look up its peers takes several times as long as to carry out a small call.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use super::operation::Operation;
 use crate::collective::Collective;
 use crate::rank::Rank;
 
 /// Operations that are kept; of more the one that has not been asked for longest goes.
-const KEPT: usize = 8;
+const KEPT: usize = 32;
 
 /// What a caller asks for, as far as plan, layout and path depend on it. Memory and operator are given anew.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
     /// On which communicator.
     pub communicator: u32,
@@ -23,6 +25,8 @@ pub struct Ask {
     pub root: Rank,
     /// How many elements the buffer has.
     pub elements: usize,
+    /// Each rank's part of them, where they may differ.
+    pub counts: Option<Arc<[usize]>>,
     /// Bytes of an element.
     pub unit: usize,
     /// The numbers of operator and element type.
@@ -40,10 +44,10 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Takes up what was asked for lately.
-    pub fn take(&mut self, ask: &Ask) -> Option<Box<Operation>> {
+    /// Takes up what was asked for lately, with what it was asked for by.
+    pub fn take(&mut self, ask: &Ask) -> Option<(Ask, Box<Operation>)> {
         let at = self.kept.iter().rposition(|(other, _)| other == ask)?;
-        Some(self.kept.remove(at).1)
+        Some(self.kept.remove(at))
     }
 
     /// Keeps an operation that is over.

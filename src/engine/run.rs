@@ -121,6 +121,12 @@ impl<P: Plan> Run<P> {
         self.in_flight += 1;
     }
 
+    /// A put has been made already, and its source is free again.
+    pub fn put_before(&mut self, round: u32) {
+        self.orders.mark(round);
+        self.orders.fill(&self.plan, self.rounds);
+    }
+
     /// The source of a put is free again.
     pub fn sent(&mut self) {
         self.in_flight -= 1;

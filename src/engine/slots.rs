@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use super::call::{HEAD, HEADER, Header};
+use super::call::{CREDITS, HEAD, HEADER, Header};
 use super::leg::{Stretch, total};
 use super::notice::Notice;
 use super::tokens::{Tokens, Use};
@@ -196,14 +196,14 @@ impl Slots {
         self.channels[channel].free.count_ones() as usize > self.spare
     }
 
-    /// Puts a message into a slot; false where there is none, or the transport is busy. What it carries
-    /// must fit.
+    /// Puts a message with this head into a slot; false where there is none, or the transport is busy. What it
+    /// carries must fit.
     pub fn send(
         &mut self,
         transport: &mut dyn Transport,
         tokens: &mut Tokens,
         to: usize,
-        header: &Header,
+        head: &[u8],
         payload: Option<(&Memory, &[Stretch])>,
     ) -> Result<bool> {
         if !self.may_send(to) {
@@ -213,11 +213,11 @@ impl Slots {
         let bank = &self.banks[channel.bank];
         let slot = channel.free.trailing_zeros() as usize;
         let offset = bank.place(to, slot);
-        let head = header.size();
-        let len = head + payload.map_or(0, |(_, stretches)| total(stretches));
-        bank.outbox.memory.write(offset, &header.encode(channel.owed)[..head]);
+        let len = head.len() + payload.map_or(0, |(_, stretches)| total(stretches));
+        bank.outbox.memory.write(offset, head);
+        bank.outbox.memory.write(offset + CREDITS, &[channel.owed]);
         if let Some((memory, stretches)) = payload {
-            let mut at = offset + head;
+            let mut at = offset + head.len();
             for stretch in stretches {
                 bank.outbox.memory.copy(at, memory, stretch.at, stretch.len);
                 at += stretch.len;
@@ -257,6 +257,14 @@ impl Slots {
         let (header, credits) = decoded?;
         self.channels[landed.channel].free |= credits;
         Ok(header)
+    }
+
+    /// The first bytes of a message that has just landed, as they lie there.
+    pub fn head(&self, landed: Landed) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        let (inbox, offset) = self.place(landed);
+        inbox.read(offset, &mut head);
+        head
     }
 
     /// Where a message's data lie, and how many bytes there may be.

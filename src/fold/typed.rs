@@ -4,8 +4,10 @@
 //! copied. The one decision: panics are caught here, for every operator, so that a rank that is asked to
 //! fold can still tell the others.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -23,9 +25,29 @@ pub struct Typed<T, O> {
     element: PhantomData<fn(T) -> T>,
 }
 
-/// The operator as the engine takes it.
+/// The operator as the engine takes it. One that is nothing but its type, as the library's own are, is made once in
+/// a thread: a small call takes hardly longer than the making.
 pub fn of<T: Element, O: Operator<T> + 'static>(operator: O) -> Arc<dyn Fold> {
-    Arc::new(Typed::new(operator))
+    if size_of::<O>() != 0 || needs_drop::<O>() {
+        return Arc::new(Typed::new(operator));
+    }
+    let kind = TypeId::of::<Typed<T, O>>();
+    let find = |made: &RefCell<Vec<Made>>| {
+        made.borrow().iter().find(|(known, _)| *known == kind).map(|(_, fold)| Arc::clone(fold))
+    };
+    // A thread that is about to end has no such list any more.
+    MADE.try_with(find).ok().flatten().unwrap_or_else(|| {
+        let fold: Arc<dyn Fold> = Arc::new(Typed::new(operator));
+        let _ = MADE.try_with(|made| made.borrow_mut().push((kind, Arc::clone(&fold))));
+        fold
+    })
+}
+
+type Made = (TypeId, Arc<dyn Fold>);
+
+thread_local! {
+    /// Folds by their types: no more than a program names.
+    static MADE: RefCell<Vec<Made>> = const { RefCell::new(Vec::new()) };
 }
 
 impl<T: Element, O: Operator<T>> Typed<T, O> {

@@ -1,6 +1,6 @@
-//! Plans out of plans: one read backwards, one after another, and one whose arrivals land otherwise.
+//! Plans out of plans: one read backwards, one after another, several side by side, and one whose arrivals land otherwise.
 
-use super::{Landing, Leg, Needs, Plan, Round, Side};
+use super::{Blocks, Landing, Leg, Needs, Plan, Round, Side, each_block};
 use crate::rank::{Place, Rank};
 
 /// A plan read backwards: who put is now put to, and what was stored is now folded.
@@ -227,6 +227,102 @@ impl<A: Plan, B: Plan> Plan for Then<A, B> {
     }
 }
 
+/// Plans side by side: each has a run of blocks of its own, and their rounds take turns.
+///
+/// Runs, and not every so manieth block: so what travels together of one plan's lies together.
+pub struct SideBySide<P> {
+    place: Place,
+    plans: Vec<P>,
+    /// The first block of each.
+    firsts: Vec<u32>,
+    blocks: u32,
+    /// Of the one that has most.
+    rounds: u32,
+}
+
+impl<P: Plan> SideBySide<P> {
+    /// All of one rank's; on all ranks as many.
+    pub fn new(place: Place, plans: Vec<P>) -> Self {
+        let mut blocks = 0;
+        let after = |plan: &P| {
+            let first = blocks;
+            blocks += plan.blocks();
+            first
+        };
+        let firsts = plans.iter().map(after).collect();
+        let rounds = plans.iter().map(Plan::rounds).max().unwrap_or(0);
+        SideBySide { place, plans, firsts, blocks, rounds }
+    }
+
+    /// Which plan's turn it is, and which of its rounds.
+    fn turn(&self, i: u32) -> (u32, u32) {
+        let count = self.plans.len() as u32;
+        (i % count, i / count)
+    }
+
+    /// The round of a plan's `turn`.
+    fn round_of(&self, which: u32, turn: u32) -> u32 {
+        turn * self.plans.len() as u32 + which
+    }
+
+    fn among_all(&self, which: u32, blocks: Blocks) -> Blocks {
+        let (plan, offset) = (&self.plans[which as usize], self.firsts[which as usize]);
+        match blocks {
+            Blocks::One(block) => Blocks::One(offset + block),
+            Blocks::Run { first, count } if first + count <= plan.blocks() => {
+                Blocks::Run { first: offset + first, count }
+            }
+            // It goes on with this plan's first block.
+            Blocks::Run { .. } | Blocks::Many => Blocks::Many,
+            Blocks::Nothing => Blocks::Nothing,
+        }
+    }
+}
+
+impl<P: Plan> Plan for SideBySide<P> {
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds * self.plans.len() as u32
+    }
+
+    fn blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    fn round(&self, i: u32) -> Round {
+        let (which, turn) = self.turn(i);
+        let plan = &self.plans[which as usize];
+        if turn >= plan.rounds() {
+            return Round::IDLE;
+        }
+        let round = plan.round(turn);
+        let leg = |leg: Leg| Leg { blocks: self.among_all(which, leg.blocks), ..leg };
+        let needs = match round.needs {
+            Needs::Nothing | Needs::AllBefore(0) => Needs::Nothing,
+            Needs::Arrival(turn) => Needs::Arrival(self.round_of(which, turn)),
+            // What comes meanwhile in the others' turns is waited for, too.
+            Needs::AllBefore(turn) => Needs::AllBefore(self.round_of(which, turn - 1) + 1),
+        };
+        Round { put: round.put.map(leg), arrival: round.arrival.map(leg), needs, landing: round.landing }
+    }
+
+    fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
+        let (which, turn) = self.turn(i);
+        let offset = self.firsts[which as usize];
+        each_block(&self.plans[which as usize], turn, side, &mut |block| each(offset + block));
+    }
+
+    fn forwarded(&self, i: u32) -> Option<u32> {
+        let (which, turn) = self.turn(i);
+        let plan = &self.plans[which as usize];
+        let later = if turn < plan.rounds() { plan.forwarded(turn) } else { None };
+        later.map(|later| self.round_of(which, later))
+    }
+}
+
 fn both(a: Vec<Rank>, b: Vec<Rank>) -> Vec<Rank> {
-    super::distinct(a.into_iter().chain(b).map(|peer| Leg { peer, blocks: super::Blocks::Nothing }))
+    super::distinct(a.into_iter().chain(b).map(|peer| Leg { peer, blocks: Blocks::Nothing }))
 }

@@ -132,6 +132,18 @@ impl Layout for Pairs {
     }
 }
 
+/// Where parts for pairs of ranks lie that others hand on, in a workspace; a rank's part for itself lies still.
+pub trait HandedOn: Layout {
+    /// The bytes that it takes.
+    fn size(&self) -> u64;
+
+    /// Where the block for `to` lies at the beginning.
+    fn start(&self, to: Rank) -> Range<u64>;
+
+    /// Where the block of `from` lies at the end.
+    fn end(&self, from: Rank) -> Range<u64>;
+}
+
 /// Parts for pairs of ranks that are handed on from rank to rank, one skip after another: a place of
 /// its own for each distance that a block has to go and each hop of its way, so that nothing lands on
 /// what is still to be put. `p (q + 1)` places of `bytes` bytes.
@@ -145,22 +157,6 @@ impl Relay {
     /// Of `place.rank`; all blocks have the same size.
     pub fn new(place: Place, bytes: u64) -> Self {
         Relay { place, skips: Skips::new(place.size), bytes }
-    }
-
-    /// The bytes that it takes.
-    pub fn size(&self) -> u64 {
-        u64::from(self.place.size) * u64::from(self.skips.rounds() + 1) * self.bytes
-    }
-
-    /// Where the block for `to` lies at the beginning.
-    pub fn start(&self, to: Rank) -> Range<u64> {
-        self.at(Place { rank: to, ..self.place }.before(self.place.rank), 0)
-    }
-
-    /// Where the block of `from` lies at the end.
-    pub fn end(&self, from: Rank) -> Range<u64> {
-        let distance = self.place.before(from);
-        self.at(distance, hops(&self.skips, distance))
     }
 
     /// How far a block goes from its first rank to its last, and how far it has come.
@@ -184,6 +180,21 @@ impl Layout for Relay {
     fn remote(&self, block: u32) -> u64 {
         let (distance, travelled) = self.way(block);
         self.at(distance, hops(&self.skips, travelled) + 1).start
+    }
+}
+
+impl HandedOn for Relay {
+    fn size(&self) -> u64 {
+        u64::from(self.place.size) * u64::from(self.skips.rounds() + 1) * self.bytes
+    }
+
+    fn start(&self, to: Rank) -> Range<u64> {
+        self.at(Place { rank: to, ..self.place }.before(self.place.rank), 0)
+    }
+
+    fn end(&self, from: Rank) -> Range<u64> {
+        let distance = self.place.before(from);
+        self.at(distance, hops(&self.skips, distance))
     }
 }
 

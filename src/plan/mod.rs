@@ -66,6 +66,10 @@ pub enum Side {
 }
 
 impl Round {
+    /// A round in which a rank does nothing.
+    pub const IDLE: Round =
+        Round { put: None, arrival: None, needs: Needs::Nothing, landing: Landing::Store };
+
     /// The leg on one side.
     pub fn leg(&self, side: Side) -> Option<Leg> {
         match side {

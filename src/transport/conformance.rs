@@ -26,7 +26,7 @@ const UNTOUCHED: u8 = 0xa5;
 type Law = (&'static str, fn(&mut Seat<'_>));
 
 /// The laws in order; the last one ends the transport.
-const LAWS: [Law; 11] = [
+const LAWS: [Law; 12] = [
     ("a put lands exactly, and before its notice", a_put_lands_exactly),
     ("a notice alone needs no bytes, and keeps its 32 bits", a_notice_alone_keeps_its_bits),
     ("segments are gathered in their order, under one notice", segments_are_gathered),
@@ -34,6 +34,7 @@ const LAWS: [Law; 11] = [
     ("every rank's notices arrive, each once", every_notice_arrives_once),
     ("many puts are taken, each sent once", many_puts_are_taken),
     ("a source may be reused when it is sent", a_sent_source_may_be_reused),
+    ("what a peer shows is read where it is, and no longer than the peer has it", what_is_shown_is_read),
     ("two regions do not mix, and one goes while the other stays", a_region_goes_while_another_stays),
     ("sleep ends when there is something to wake for", sleep_ends_by_a_wake),
     ("sleep ends when a put arrives", sleep_ends_by_an_arrival),
@@ -355,6 +356,32 @@ fn segments_are_gathered(seat: &mut Seat<'_>) {
         seat.sent();
         seat.barrier();
     }
+}
+
+fn what_is_shown_is_read(seat: &mut Seat<'_>) {
+    const LEN: usize = 10_000;
+    for salt in 0..8 {
+        let (source, region) = seat.window(LEN);
+        let keys = seat.share(&region);
+        source.write(0, &content(seat.place.rank, salt, LEN));
+        let (next, previous) = (seat.next(), seat.previous());
+        let shows = seat.transport.shows(&region, previous);
+        let bytes = Bytes { offset: 0, len: 0, to_offset: 0 };
+        seat.put(previous, &region, bytes, keys[previous as usize], shows.into());
+        let view = (seat.notice() == 1).then(|| seat.transport.view(next, keys[next as usize]).unwrap());
+        if let Some(view) = &view {
+            let mut bytes = Vec::new();
+            let shown = seat.transport.while_shown(next, &mut || bytes = read(view)).unwrap();
+            assert!(shown && bytes == content(next, salt, LEN), "the view of rank {next} has other bytes");
+        }
+        seat.sent();
+        seat.barrier();
+        drop((source, region));
+        seat.barrier();
+        assert!(view.is_none_or(|view| read(&view).len() == LEN));
+    }
+    let unknown = RemoteKey { base: 0, key: u64::MAX >> 1 };
+    assert!(seat.transport.view(seat.next(), unknown).is_err(), "what is shown by nobody is an error");
 }
 
 fn too_many_segments_are_refused(seat: &mut Seat<'_>) {

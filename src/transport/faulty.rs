@@ -68,6 +68,18 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.key(keys, peer)
     }
 
+    fn shows(&self, region: &Region, peer: Rank) -> bool {
+        self.inner.shows(region, peer)
+    }
+
+    fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {
+        self.inner.view(peer, key)
+    }
+
+    fn while_shown(&mut self, peer: Rank, act: &mut dyn FnMut()) -> Result<bool> {
+        self.inner.while_shown(peer, act)
+    }
+
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         if self.happens(self.faults.refuse) { Ok(Posted::Busy) } else { self.inner.put(put) }
     }

@@ -1,7 +1,8 @@
 //! Ranks as threads of one process: puts through shared queues, in seeded random order.
 //!
 //! For tests, for examples, and for a job of one process. Like the networks, it lets nothing land
-//! until the target polls, so every byte of a rank's memory is touched by that rank's thread alone.
+//! until the target polls, so every byte of a rank's memory is written by that rank's thread alone; and read by
+//! others only where it is shown to them.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,6 +44,8 @@ struct Mailbox {
 struct Regions {
     last: u64,
     memory: HashMap<u64, Memory>,
+    /// The rank has shut down.
+    closed: bool,
 }
 
 struct Parcel {
@@ -139,6 +142,31 @@ impl Transport for Loopback {
         Ok(Region { memory, remote: RemoteKey { base: 0, key }.into(), descriptor: 0, registration })
     }
 
+    /// Of every other region: so both ways are gone.
+    fn shows(&self, region: &Region, _: Rank) -> bool {
+        region.remote.near.key % 2 == 1
+    }
+
+    fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {
+        self.check_open()?;
+        let regions = self.hub.mailboxes.get(peer as usize).map(|mailbox| lock(&mailbox.regions));
+        let memory = regions.and_then(|regions| regions.memory.get(&key.key).cloned());
+        let gone =
+            || Error::transport("view", format!("memory of rank {peer} that is not there"), "report this");
+        memory.ok_or_else(gone)
+    }
+
+    /// Under the lock that the peer takes to shut down.
+    fn while_shown(&mut self, peer: Rank, act: &mut dyn FnMut()) -> Result<bool> {
+        self.check_open()?;
+        let regions = self.hub.mailboxes.get(peer as usize).map(|mailbox| lock(&mailbox.regions));
+        let shown = regions.as_ref().is_some_and(|regions| !regions.closed);
+        if shown {
+            act();
+        }
+        Ok(shown)
+    }
+
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         self.check_open()?;
         let Some(target) = self.hub.mailboxes.get(put.peer as usize) else {
@@ -197,7 +225,9 @@ impl Transport for Loopback {
 
     fn shut_down(&mut self) {
         self.open = false;
-        lock(&self.mailbox().regions).memory.clear();
+        let mut regions = lock(&self.mailbox().regions);
+        regions.closed = true;
+        regions.memory.clear();
     }
 }
 
@@ -221,6 +251,16 @@ fn ring(bell: BorrowedFd<'_>) {
 mod tests {
     use super::*;
     use crate::transport::conformance;
+
+    #[test]
+    fn nothing_is_read_of_what_a_rank_has_shown_that_has_shut_down() {
+        let mut ends = Loopback::world(2, 1).unwrap();
+        let mut read = 0;
+        assert!(ends[1].while_shown(0, &mut || read += 1).unwrap());
+        ends[0].shut_down();
+        assert!(!ends[1].while_shown(0, &mut || read += 1).unwrap());
+        assert_eq!(read, 1);
+    }
 
     #[test]
     fn the_contract_is_kept_in_any_order_of_arrival() {

@@ -6,6 +6,8 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use memmap2::{MmapMut, MmapRaw};
+
 use super::segment::{Label, Mapping, Segment};
 use crate::error::{Error, Result};
 
@@ -24,9 +26,11 @@ enum Pages {
     /// Somebody else, or nobody, as there is nothing.
     Elsewhere,
     /// Pages of this process.
-    Private { _map: memmap2::MmapMut },
+    Private { _map: MmapRaw },
     /// Pages that other processes can map.
     Shared { _map: Mapping, segment: Segment },
+    /// Pages that another process shares.
+    Mapped { _map: Mapping },
 }
 
 impl Drop for Pages {
@@ -51,15 +55,17 @@ impl Memory {
         if len == 0 {
             return Ok(Memory::nothing());
         }
-        let mut pages = memmap2::MmapMut::map_anon(len).map_err(|e| {
+        let pages = MmapMut::map_anon(len).map_err(|e| {
             Error::transport(
                 "mmap",
                 format!("{e}, for a window of {len} bytes"),
                 "ask for less, or raise `ulimit -v`",
             )
         })?;
-        let start = NonNull::from(&mut pages[0]);
-        Ok(Memory::of(start, len, Pages::Private { _map: pages }))
+        let map = MmapRaw::from(pages);
+        // Its own pointer: one that is made from a reference to a byte is good for that byte only.
+        let start = NonNull::new(map.as_mut_ptr()).unwrap_or(NonNull::dangling());
+        Ok(Memory::of(start, len, Pages::Private { _map: map }))
     }
 
     /// As [`zeroed`](Self::zeroed), in pages that other processes of this machine can map.
@@ -70,6 +76,11 @@ impl Memory {
         let segment = Segment::create(len)?;
         let map = segment.map()?;
         Ok(Memory::of(map.start(), len, Pages::Shared { _map: map, segment }))
+    }
+
+    /// What of another process is mapped here.
+    pub(in crate::transport) fn mapped(map: Mapping) -> Memory {
+        Memory::of(map.start(), map.len(), Pages::Mapped { _map: map })
     }
 
     /// No bytes at all. Costs nothing.
@@ -85,7 +96,7 @@ impl Memory {
     pub(in crate::transport) fn label(&self) -> Option<Label> {
         match &self.0.as_ref()?.pages {
             Pages::Shared { segment, .. } => Some(segment.label()),
-            Pages::Elsewhere | Pages::Private { .. } => None,
+            Pages::Elsewhere | Pages::Private { .. } | Pages::Mapped { .. } => None,
         }
     }
 
@@ -174,7 +185,8 @@ impl Memory {
                 "bytes combined with themselves"
             );
             // SAFETY: - the range is checked, alive (other holds it), and apart from `mine`
-            //         - nobody writes it meanwhile: a slot is its source's again when told
+            //         - nobody writes it meanwhile: a slot, or what is shown, is its source's again when told, and
+            //           one that shuts down waits for who reads (`Transport::while_shown`)
             act(mine, unsafe { std::slice::from_raw_parts(theirs, len) })
         })
     }

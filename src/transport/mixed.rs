@@ -107,6 +107,24 @@ impl Transport for Mixed {
         if self.number(peer).is_some() { keys.near } else { keys.far }
     }
 
+    fn shows(&self, region: &Region, peer: Rank) -> bool {
+        self.number(peer).is_some_and(|peer| self.near.shows(region, peer))
+    }
+
+    fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {
+        match self.number(peer) {
+            Some(number) => self.near.view(number, key),
+            None => self.far.view(peer, key),
+        }
+    }
+
+    fn while_shown(&mut self, peer: Rank, act: &mut dyn FnMut()) -> Result<bool> {
+        match self.number(peer) {
+            Some(number) => self.near.while_shown(number, act),
+            None => self.far.while_shown(peer, act),
+        }
+    }
+
     #[inline]
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         self.check(put)?;

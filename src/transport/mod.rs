@@ -17,6 +17,7 @@ pub mod faulty;
 pub mod loopback;
 pub mod memory;
 pub mod mixed;
+#[cfg(not(miri))]
 mod room;
 mod segment;
 pub mod shm;
@@ -28,7 +29,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use memory::Memory;
 
@@ -191,6 +192,26 @@ pub trait Transport: Send {
     /// Which of a region's keys is for puts between this rank and a peer, whichever of them has the region.
     fn key(&self, keys: RemoteKeys, _peer: Rank) -> RemoteKey {
         keys.far
+    }
+
+    /// Whether a peer can [view](Self::view) a region of this rank.
+    fn shows(&self, _region: &Region, _peer: Rank) -> bool {
+        false
+    }
+
+    /// A peer's region as memory that is read here where it lies, given the key of it that is for puts between the
+    /// two; the peer's end must [show](Self::shows) it to this rank. What the peer has written there before a put of
+    /// its is seen when that put's notice is. It may be held for as long as one likes; once the peer has given the
+    /// region up, its bytes are anything, so it is read only [while it is shown](Self::while_shown).
+    fn view(&mut self, peer: Rank, _key: RemoteKey) -> Result<Memory> {
+        let what = format!("memory of rank {peer}, which {} does not show", self.name());
+        Err(Error::transport("view", what, "are all ranks of one version and one job?"))
+    }
+
+    /// Calls `act`, which reads what a peer shows: a peer that shuts down meanwhile waits for its end. False, and `act`
+    /// is not called, where the peer has shut down before: what it has shown is its user's again.
+    fn while_shown(&mut self, _peer: Rank, _act: &mut dyn FnMut()) -> Result<bool> {
+        Ok(false)
     }
 
     /// Hands over a put. An error is for good: the transport is of no use after it. But for

@@ -4,7 +4,9 @@ use std::array;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+#[cfg(not(miri))]
+use rustix::event::poll;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -78,6 +80,13 @@ pub(super) fn doze(descriptors: &mut [PollFd<'_>], timeout: Duration) -> Result<
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(e) => Err(Error::transport("poll", e.to_string(), "raise `ulimit -n`, or free memory")),
     }
+}
+
+/// Miri has no ppoll: a nap in its place, as a sleep may end at any time and whoever sleeps looks again.
+#[cfg(miri)]
+fn poll(_: &mut [PollFd<'_>], _: Option<&Timespec>) -> std::result::Result<usize, Errno> {
+    std::thread::sleep(Duration::from_micros(10));
+    Ok(0)
 }
 
 #[cfg(test)]

@@ -48,6 +48,26 @@ fn providers_that_differ() {
 }
 
 #[test]
+fn domains_and_leaders_that_differ() {
+    for (name, value, words) in [
+        (
+            "CIRCULANT_DOMAINS",
+            "cache",
+            "rank 0 asks for domains none, rank 1 for cache; set CIRCULANT_DOMAINS alike",
+        ),
+        (
+            "CIRCULANT_LEADERS",
+            "2",
+            "rank 0 asks for leaders a node: 1, rank 1 for 2; set CIRCULANT_LEADERS alike",
+        ),
+    ] {
+        for end in Job::new(2, "world").set("CIRCULANT_PROVIDER", "tcp").set_of(1, name, value).meet().end() {
+            end.assert_error(&[words]);
+        }
+    }
+}
+
+#[test]
 fn a_libfabric_that_is_not_there_or_none() {
     let cure = "let CIRCULANT_LIBFABRIC name a libfabric.so.1, or unset it";
     both_say(&["/no/such/file: cannot open", cure], "CIRCULANT_LIBFABRIC", "/no/such/file");
@@ -63,6 +83,8 @@ fn an_interface_that_is_not_there() {
 fn malformed_variables() {
     for (name, value, words) in [
         ("CIRCULANT_STALL", "soon", "CIRCULANT_STALL=soon is no number of seconds"),
+        ("CIRCULANT_DOMAINS", "L3", "CIRCULANT_DOMAINS=L3 is no kind of domain, and no number of them"),
+        ("CIRCULANT_LEADERS", "none", "CIRCULANT_LEADERS=none is no number of leaders; take one from 1 on"),
         ("CIRCULANT_SHM_COPY", "fast", "CIRCULANT_SHM_COPY=fast is no way to copy; take writev or ring"),
         ("CIRCULANT_TIMEOUT", "-1", "CIRCULANT_TIMEOUT=-1 is no number of seconds"),
         ("CIRCULANT_BOOT_TIMEOUT", "0", "CIRCULANT_BOOT_TIMEOUT is '0'; give at least one second"),

@@ -143,10 +143,7 @@ pub fn algorithms(ranks: u32, world: u32, nodes: &Groups, counts: &[usize]) -> S
             // Those take no more than a slot, of 2048 elements, where all ranks have slots for all.
             let takes = |count| !entry.exchanges || (count < 2048 && world <= 48);
             for count in counts.iter().filter(|&&count| takes(count)) {
-                // What is handed on by others is so at once only.
-                let at_once = entry.scattered && collective == Alltoall;
-                let tenses = if at_once { &["slice", "window"][..] } else { &IN_PLACE };
-                let tense = tenses[script.calls % tenses.len()];
+                let tense = IN_PLACE[script.calls % IN_PLACE.len()];
                 let kind = kinds(collective)[script.calls % kinds(collective).len()];
                 let root = script.calls % ranks as usize;
                 let of = format!("tense={tense}:kind={kind}:count={count}:root={root}");
@@ -173,6 +170,22 @@ fn every_algorithm_that_fits_where_ranks_share_nodes() {
     for (ranks, nodes) in [(6, 3), (7, 3)] {
         let script = algorithms(ranks, ranks, &Groups::runs(ranks, nodes), &[0, 1, 1000, 30_001]);
         verified_on_nodes(nodes, ranks, &script);
+    }
+}
+
+#[test]
+fn every_algorithm_that_fits_where_nodes_have_domains_and_several_leaders() {
+    for (ranks, nodes) in [(9, 2), (6, 1)] {
+        let groups = Groups::runs(ranks, nodes).with_runs_of_domains(2);
+        let script = algorithms(ranks, ranks, &groups, &[0, 1, 1000, 30_001]);
+        let default = "broadcast:tense=named:count=30001:root=2 allreduce:tense=window:count=30001";
+        let carried = |job: Job| {
+            let provider = if nodes > 1 { "shm+tcp" } else { "shm" };
+            let job = job.on_nodes(nodes).set("CIRCULANT_PROVIDER", provider);
+            job.set("CIRCULANT_DOMAINS", "2").set("CIRCULANT_LEADERS", "2")
+        };
+        let how = format!("{nodes} nodes of two domains and two leaders");
+        all_verify(ranks, &format!("{script} {default}"), carried, &how);
     }
 }
 

@@ -22,7 +22,7 @@ unsafe fn broadcast(
 ) -> Result<Order> {
     let (order, _) = Order::new(Collective::Broadcast, r#type, comm)?.root(root)?;
     // SAFETY: the caller's promise
-    unsafe { order.output(buffer, Extent::Elements(count), InPlace::Refused) }
+    unsafe { order.buffer(buffer, Extent::Elements(count)) }
 }
 
 /// Sends the root's `count` elements to all ranks.

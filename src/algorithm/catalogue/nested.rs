@@ -4,22 +4,26 @@
 //! exchange of whole vectors; `lanes` the circulant
 //! graph of each lane: the first ranks of all groups, the second ones, and so on. In formulas g is
 //! the number of groups, k the largest one's ranks, `q_g` and `q_k` their binary logarithms rounded up; they
-//! hold where each block is handed on by itself, and not in chunks.
+//! hold where each block is handed on by itself, and not in chunks, and where a group has one leader.
+//!
+//! Several leaders share a vector: each has a part of its blocks, and a plan of its own beside the others'.
+
+pub(super) mod domains;
 
 use std::sync::Arc;
 
 use super::PLAIN;
 use crate::algorithm::all_broadcast::AllBroadcast;
 use crate::algorithm::barrier::Dissemination;
-use crate::algorithm::broadcast::Circulant;
 use crate::algorithm::groups::Groups;
 use crate::algorithm::hypercube::RecursiveDoubling;
 use crate::algorithm::led::{Among, Held, Leaders, Led, Scope, Signals};
 use crate::algorithm::one_block::OneBlock;
 use crate::algorithm::ring::Ring;
+use crate::algorithm::within::Within;
 use crate::algorithm::{Entry, Nesting, Shape};
 use crate::plan::Plan;
-use crate::plan::compose::{Landed, Reversed, Then};
+use crate::plan::compose::{Landed, Reversed, SideBySide, Then};
 use crate::rank::{Place, Rank};
 
 const NESTED: &str = "ranks in groups";
@@ -27,7 +31,9 @@ const NESTED_COMMUTATIVE: &str = "ranks in groups; commutative operators";
 const EQUAL_COMMUTATIVE: &str = "groups of one size; commutative operators";
 const LEADERS: &str = "leaders as in Kielmann et al., doi:10.1145/301104.301116, block by block";
 
-const LED: Entry = Entry {
+const SEVERAL_LEADERS: &str = "leaders as in Kielmann et al., doi:10.1145/301104.301116, block by block; several as in Bayatpour et al., doi:10.1145/3126908.3126954";
+
+pub(super) const LED: Entry = Entry {
     name: "leader",
     source: LEADERS,
     restriction: NESTED,
@@ -58,29 +64,50 @@ type Outer = Box<dyn Plan>;
 type OfParts = fn(&Shape, Place, Present) -> Outer;
 
 /// All of the root's blocks.
-fn broadcast(shape: &Shape) -> Led<Circulant> {
-    let leaders = Leaders::new(&shape.groups, Some(shape.root));
-    let (roots, blocks) = (shape.groups.of(shape.root), shape.blocks.max(1));
-    let group = own_group(shape);
-    let held = Held { blocks: if group.rank == roots { 0..blocks } else { 0..0 }, most: blocks };
-    let outer = Circulant::new(group, roots, blocks);
-    Led::new(shape.place, &leaders, (blocks, Scope::Same), outer, held, shape.chunk)
+fn broadcast(shape: &Shape) -> Box<dyn Plan> {
+    let blocks = shape.blocks.max(1);
+    let leaders = leaders_of_each(shape).min(blocks);
+    by_leaders(shape, leaders, |which| {
+        let blocks = (blocks + leaders - 1 - which) / leaders;
+        let leaders = Leaders::new(&shape.groups, Some(shape.root), which);
+        Box::new(Led::broadcast(shape.place, &leaders, shape.root, blocks, shape.chunk))
+    })
+}
+
+/// More than its ranks no group has.
+fn leaders_of_each(shape: &Shape) -> u32 {
+    shape.leaders.clamp(1, shape.groups.largest())
+}
+
+/// What each of so many leaders of a group does, side by side.
+fn by_leaders(shape: &Shape, leaders: u32, plan: impl Fn(u32) -> Box<dyn Plan>) -> Box<dyn Plan> {
+    match leaders {
+        1 => plan(0),
+        _ => Box::new(SideBySide::new(shape.place, (0..leaders).map(plan).collect())),
+    }
 }
 
 /// A rank's group among the groups.
-fn own_group(shape: &Shape) -> Place {
+pub(super) fn own_group(shape: &Shape) -> Place {
     Place { rank: shape.groups.of(shape.place.rank), size: shape.groups.count() }
 }
 
 /// Of a vector in a part for each group, every leader's own part to all.
-fn parts_of_groups(shape: &Shape, outer: fn(Place) -> Outer) -> Led<Outer> {
-    let (leaders, group) = (Leaders::new(&shape.groups, None), own_group(shape));
+fn parts_of_groups(shape: &Shape, which: u32, outer: fn(Place) -> Outer) -> Led<Outer> {
+    let (leaders, group) = (Leaders::new(&shape.groups, None, which), own_group(shape));
     let held = Held { blocks: group.rank..group.rank + 1, most: 1 };
     Led::new(shape.place, &leaders, (group.size, Scope::Same), outer(group), held, shape.chunk)
 }
 
 fn allreduce(shape: &Shape, outer: fn(Place) -> Outer) -> Box<dyn Plan> {
-    Box::new(Then::new(Reversed(parts_of_groups(shape, outer)), parts_of_groups(shape, outer)))
+    by_leaders(shape, leaders_of_each(shape), |which| {
+        let parts = || parts_of_groups(shape, which, outer);
+        Box::new(Then::new(Reversed(parts()), parts()))
+    })
+}
+
+fn allreduce_on_the_graph(shape: &Shape) -> Box<dyn Plan> {
+    allreduce(shape, |group| Box::new(OneBlock::new(group)))
 }
 
 /// Every rank's part to all of its group, of these or of other groups, so many blocks at once.
@@ -127,7 +154,7 @@ fn parts_among(shape: &Shape, outer: OfParts) -> Led<Outer> {
     let (groups, n) = (&shape.groups, shape.blocks.max(1));
     let has_data = |group: &u32| groups.members(*group).iter().any(|&member| is_present(shape, member));
     let present: Present = shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
-    let (leaders, outer) = (Leaders::new(groups, None), outer(shape, own_group(shape), present));
+    let (leaders, outer) = (Leaders::new(groups, None, 0), outer(shape, own_group(shape), present));
     let (blocks, held) = (shape.place.size * n, Held { blocks: 0..0, most: 0 });
     Led::new(shape.place, &leaders, (blocks, parts(shape, 1)), outer, held, shape.chunk)
 }
@@ -158,19 +185,20 @@ fn ring(shape: &Shape, group: Place, present: Present) -> Outer {
 }
 
 /// A leader's one block to its group.
-fn one_block_within(shape: &Shape) -> Circulant {
-    Circulant::new(shape.groups.place_within(shape.place.rank), 0, 1)
+fn one_block_within(shape: &Shape) -> Within {
+    Within::new(&shape.groups, shape.place.rank, 0, 1)
 }
 
 /// A plan of as many rounds as one block takes, in every group.
 fn within<P: Plan>(shape: &Shape, plan: P) -> Among<P> {
-    Among::members(shape.place, &shape.groups, Scope::Same, shape.groups.rounds_within(), plan)
+    let rounds = Within::rounds_of_all(&shape.groups, 1);
+    Among::members(shape.place, &shape.groups, Scope::Same, rounds, plan)
 }
 
 /// Leaders hear of their groups, of each other, and tell their groups.
 fn barrier(shape: &Shape) -> Box<dyn Plan> {
     let down = || within(shape, Signals(one_block_within(shape)));
-    let leaders = Leaders::new(&shape.groups, None);
+    let leaders = Leaders::new(&shape.groups, None, 0);
     let among = Among::leaders(shape.place, &leaders, Dissemination::new);
     Box::new(Then::new(Then::new(Landed::stored(Reversed(down())), among), down()))
 }
@@ -179,7 +207,9 @@ pub(super) const BROADCAST: &[Entry] = &[Entry {
     rounds: "2 (n - 2 + q_g + q_k)",
     volume: "m (n - 1 + q_g) / n, and as much within the group",
     pipelined: true,
-    build: |shape| Box::new(broadcast(shape)),
+    source: SEVERAL_LEADERS,
+    several_leaders: true,
+    build: broadcast,
     ..LED
 }];
 
@@ -187,6 +217,8 @@ pub(super) const REDUCE: &[Entry] = &[Entry {
     rounds: "2 (n - 2 + q_g + q_k)",
     volume: "m",
     pipelined: true,
+    source: SEVERAL_LEADERS,
+    several_leaders: true,
     build: |shape| Box::new(Reversed(broadcast(shape))),
     ..FOLDED
 }];
@@ -195,13 +227,17 @@ pub(super) const ALLREDUCE: &[Entry] = &[
     Entry {
         rounds: "4 (q_g + q_k)",
         volume: "2 m (g - 1) / g, and m q_k within the group",
-        build: |shape| allreduce(shape, |group| Box::new(OneBlock::new(group))),
+        source: SEVERAL_LEADERS,
+        several_leaders: true,
+        build: allreduce_on_the_graph,
         ..FOLDED
     },
     Entry {
         name: "leader-ring",
         rounds: "4 (g - 1 + q_k)",
         volume: "2 m (g - 1) / g, and m q_k within the group",
+        source: SEVERAL_LEADERS,
+        several_leaders: true,
         build: |shape| allreduce(shape, |group| Box::new(Ring::whole(group))),
         ..FOLDED
     },
@@ -213,7 +249,7 @@ pub(super) const ALLREDUCE: &[Entry] = &[
         exchanges: true,
         build: |shape| {
             let down = || within(shape, one_block_within(shape));
-            let leaders = Leaders::new(&shape.groups, None);
+            let leaders = Leaders::new(&shape.groups, None, 0);
             let among = Among::leaders(shape.place, &leaders, RecursiveDoubling::new);
             Box::new(Then::new(Then::new(Reversed(down()), among), down()))
         },

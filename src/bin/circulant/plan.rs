@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use circulant::algorithm::groups::Groups;
-use circulant::algorithm::{self, Entry, Shape, torus};
+use circulant::algorithm::{self, Entry, Nesting, Shape, torus};
 use circulant::collective::{Collective, Numbering};
 use circulant::error::Error;
 use circulant::plan::{Plan, table};
@@ -31,6 +31,8 @@ use crate::output::print;
 ///   circulant plan reduce -p 5 -n 3 --root 2
 ///   circulant plan allgather -p 12 --algorithm torus
 ///   circulant plan broadcast -p 12 -n 4 --algorithm leader --nodes 3
+///   circulant plan broadcast -p 16 -n 4 --algorithm leader-domains --nodes 2 --domains 2
+///   circulant plan allreduce -p 12 --algorithm leader --nodes 3 --leaders 2
 ///   circulant plan allreduce --list
 ///   circulant plan --list
 #[derive(clap::Args)]
@@ -59,6 +61,14 @@ pub struct Arguments {
     /// On how many nodes, in contiguous runs of nearly equal length, for algorithms that go node by node
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     nodes: u32,
+
+    /// In how many domains each node's ranks are, in contiguous runs, for algorithms that go by domains
+    #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
+    domains: u32,
+
+    /// How many leaders a node has, for algorithms in which it may have several
+    #[arg(long, value_name = "L", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
+    leaders: u32,
 
     /// Print the catalogue of all algorithms, or of the collective's, and no plan
     #[arg(long)]
@@ -101,7 +111,8 @@ impl Arguments {
     }
 
     fn shape(&self, p: u32) -> Shape {
-        Shape::new(Groups::runs(p, self.nodes), self.root, self.blocks, None)
+        let groups = Groups::runs(p, self.nodes).with_runs_of_domains(self.domains);
+        Shape { leaders: self.leaders, ..Shape::new(groups, self.root, self.blocks, None) }
     }
 
     fn entry(&self, collective: Collective) -> Result<&'static Entry, Error> {
@@ -141,6 +152,19 @@ impl Arguments {
         if self.nodes != 1 && !entry.is_nested() {
             let what = format!("{collective} by {name} knows no nodes");
             return bad(what, "leave --nodes out, or take --algorithm leader".to_owned());
+        }
+        if self.domains != 1 && entry.nesting != Nesting::Domains {
+            let what = format!("{collective} by {name} knows no domains");
+            return bad(what, "leave --domains out, or take --algorithm leader-domains".to_owned());
+        }
+        if self.leaders != 1 && !entry.several_leaders {
+            let others = algorithm::of(entry.collective).filter(|entry| entry.several_leaders);
+            let others: Vec<_> = others.map(|entry| entry.name).collect();
+            let cure = match others.is_empty() {
+                true => "leave --leaders out".to_owned(),
+                false => format!("leave --leaders out, or take --algorithm {}", others.join(" or ")),
+            };
+            return bad(format!("{collective} by {name} takes no number of leaders"), cure);
         }
         if self.blocks != 1 && !entry.pipelined {
             let pipelined = algorithm::of(entry.collective).find(|entry| entry.pipelined);
@@ -239,7 +263,8 @@ fn list(out: &mut dyn Write, only: Option<Collective>) -> io::Result<()> {
         "\np ranks, n blocks, q = ⌈log₂ p⌉, a torus of a x b, a message m (a vector, all parts, or all that a rank has\n\
          for others); volume: what the busiest rank puts; for: what it is fit for, if not for everything. The first\n\
          of a collective is its default where nothing speaks against it. Ranks in groups share nodes: g of them, the\n\
-         largest of k ranks, q_g = ⌈log₂ g⌉ and q_k = ⌈log₂ k⌉; there what goes by leaders is the default."
+         largest of k ranks, q_g = ⌈log₂ g⌉ and q_k = ⌈log₂ k⌉; there what goes by leaders is the default. Ranks in domains\n\
+         share a memory or a cache of a node: d domains of the node that has most, the largest of j ranks."
     )
 }
 
@@ -257,6 +282,8 @@ mod tests {
             root,
             algorithm: algorithm.map(str::to_owned),
             nodes: 1,
+            domains: 1,
+            leaders: 1,
             list: false,
         }
     }
@@ -296,6 +323,17 @@ mod tests {
         let error = checked(Allgather, 12, &arguments(None, 4, 0));
         assert!(error.contains("leave -n out, or take --algorithm circulant-n"), "{error}");
         assert!(checked(Scatter, 12, &arguments(None, 4, 0)).ends_with("leave -n out"));
+    }
+
+    #[test]
+    fn domains_and_leaders_are_for_algorithms_that_know_them() {
+        let with =
+            |name, domains, leaders| Arguments { nodes: 2, domains, leaders, ..arguments(Some(name), 1, 0) };
+        assert!(checked(Broadcast, 8, &with("leader", 2, 1)).contains("take --algorithm leader-domains"));
+        assert_eq!(checked(Broadcast, 8, &with("leader-domains", 2, 2)), "");
+        let refused = checked(Allreduce, 8, &with("lanes", 1, 2));
+        assert!(refused.contains("or take --algorithm leader or leader-ring or leader-domains"), "{refused}");
+        assert!(checked(Allgather, 8, &with("leader", 1, 2)).ends_with("leave --leaders out"));
     }
 
     #[test]

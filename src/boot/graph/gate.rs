@@ -70,6 +70,13 @@ impl Gate {
         self.inside.values().flatten().filter_map(Link::poll).chain(self.guests.polls())
     }
 
+    /// To all who have come, let in or not.
+    pub(super) fn links(&mut self) -> impl Iterator<Item = &mut Link> {
+        // Whoever does not get in now finds the gate gone.
+        let _ = self.guests.accept(MOST);
+        self.inside.values_mut().flatten().chain(self.guests.links())
+    }
+
     fn judge(&self, guest: &mut Guest) -> Result<Verdict> {
         if guest.known.is_none() && !self.hear_greeting(guest)? {
             return Ok(Verdict::Stranger);

@@ -36,6 +36,9 @@ pub(super) use guests::{Guest, Guests};
 /// fault, and so must be the first to say so.
 const STEP: Duration = Duration::from_millis(250);
 
+/// How long a rank that cannot reach another waits to be told why that one has left.
+const RUMOUR: Duration = Duration::from_secs(1);
+
 /// The ranks that a rank calls, in the order of the rounds. Their doors it must know.
 pub(super) fn callees(place: Place) -> Vec<Rank> {
     distances(place.size).map(|distance| place.after(distance)).collect()
@@ -194,29 +197,50 @@ struct Meeting {
 
 impl Meeting {
     fn all(&mut self, limit: Duration) -> Result<()> {
-        let deadline = Deadline::after(limit);
+        let mut deadline = Deadline::after(limit);
+        let mut unreached = None;
         loop {
-            self.tend()?;
+            if let (None, Some(error)) = (&unreached, self.tend()?) {
+                unreached = Some(error);
+                deadline = deadline.or_after(RUMOUR);
+            }
             if self.missing().is_empty() {
                 return Ok(());
             }
-            self.wait(deadline).map_err(|error| self.unmet(&error, limit))?;
+            if let Err(error) = self.wait(deadline) {
+                return Err(unreached.unwrap_or_else(|| self.unmet(&error, limit)));
+            }
         }
     }
 
-    fn tend(&mut self) -> Result<()> {
+    /// Goes as far as can be gone without waiting. That a rank cannot be reached is told apart from what is known to
+    /// be wrong: mostly it has left because of another.
+    fn tend(&mut self) -> Result<Option<Error>> {
+        let unreached = self.tend_calls()?;
         self.gate.tend()?;
+        self.check_connected()?;
+        Ok(unreached)
+    }
+
+    fn tend_calls(&mut self) -> Result<Option<Error>> {
+        let mut unreached = None;
         for call in &mut self.calls {
-            call.tend().map_err(|failure| match failure {
-                Failure::Told(error) => error,
-                Failure::Unreachable(why) => Error::boot(
-                    format!("rank {} cannot be reached over {} ({why})", call.to, self.at),
-                    SEE_OTHERS,
-                ),
-            })?;
+            match call.tend() {
+                Ok(()) => {}
+                Err(Failure::Told(error)) => return Err(error),
+                Err(Failure::Unreachable(why)) => {
+                    let what = format!("rank {} cannot be reached over {} ({why})", call.to, self.at);
+                    unreached = Some(Error::boot(what, SEE_OTHERS));
+                }
+            }
         }
+        Ok(unreached)
+    }
+
+    fn check_connected(&mut self) -> Result<()> {
         let at = format!("over {}", self.at);
         for (rank, link) in self.connected() {
+            link.tend();
             if let Some(error) = link.bad_news() {
                 return Err(error);
             }
@@ -263,8 +287,10 @@ impl Meeting {
         inside.chain(self.calls.iter_mut().filter_map(|call| Some((call.to, call.made.as_mut()?))))
     }
 
+    /// To all who have come, also to those who still stand before the gate.
     fn links(&mut self) -> impl Iterator<Item = &mut Link> {
-        self.connected().map(|(_, link)| link)
+        let Meeting { gate, calls, .. } = self;
+        gate.links().chain(calls.iter_mut().filter_map(|call| call.made.as_mut()))
     }
 
     fn into_graph(self, limit: Duration) -> Graph {

@@ -1,11 +1,14 @@
 //! Ranks as threads, over this machine's loopback.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
 use super::*;
+use crate::boot::fault::{self, told};
+use crate::boot::frame::HEAD_BYTES;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -159,4 +162,47 @@ fn an_error_of_one_is_the_error_of_all() {
     for error in others_say(give_up) {
         assert_eq!(error, "boot: no luck; try again");
     }
+}
+
+/// What rank 0 of 3 comes to that finds rank 2 gone, while somebody says this at its door; and what that one is told.
+fn beside_a_rank_that_is_gone(says: impl Fn(Words) -> Vec<u8> + Sync) -> (String, String) {
+    let gone = Barrier::new(3);
+    let mut results = each(3, |door, place, doors| match place.rank {
+        0 => {
+            gone.wait();
+            connect(door, place, doors).err().unwrap().to_string()
+        }
+        1 => {
+            // Rank 0 is the second that rank 1 calls.
+            let (words, at) = read_door_card(&doors[1]).unwrap();
+            let mut guest = TcpStream::connect(at[0]).unwrap();
+            guest.write_all(&says(words)).unwrap();
+            gone.wait();
+            let mut answer = Vec::new();
+            guest.read_to_end(&mut answer).unwrap();
+            let is_error = answer.first() == Some(&(Kind::Error as u8));
+            if is_error { told(&answer[HEAD_BYTES..]).to_string() } else { String::new() }
+        }
+        _ => {
+            drop(door);
+            gone.wait();
+            String::new()
+        }
+    });
+    (std::mem::take(&mut results[0]), std::mem::take(&mut results[1]))
+}
+
+#[test]
+fn who_stands_before_the_gate_hears_why_it_closes() {
+    let (zero, guest) = beside_a_rank_that_is_gone(|_| vec![]);
+    assert!(zero.contains("rank 2 cannot be reached"), "{zero}");
+    assert_eq!(guest, zero);
+}
+
+#[test]
+fn who_knows_more_is_believed_before_a_rank_that_cannot_be_reached_is_blamed() {
+    let news = frame(Kind::Error, &fault::words(&Error::boot("no luck", "try again")));
+    let (zero, _) =
+        beside_a_rank_that_is_gone(|words| [words.greeting(1, 0).as_slice(), news.as_slice()].concat());
+    assert_eq!(zero, "boot: no luck; try again");
 }

@@ -1,8 +1,11 @@
 //! The library itself: found among the files that this process has mapped, its functions by their names.
 //!
 //! It may be out of the program's sight, as a Python module's libraries are; so files are opened by their names
-//! again, which loads nothing (RTLD_NOLOAD), and functions are asked of the file that defines them.
+//! again, which loads nothing (RTLD_NOLOAD), and functions are asked of the file that defines them. Files with `mpi` in
+//! their names are asked first, and all others only where the program sees that one of them is it.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -40,7 +43,17 @@ impl Mpi {
     /// All that are in this process, in the order in which they are mapped.
     pub fn all() -> Result<Vec<Mpi>> {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        let found = candidates(&maps).into_iter().filter_map(|(file, at)| Some((open(&file, &at)?, file)));
+        let (named, others): (Vec<_>, Vec<_>) =
+            files(&maps).into_iter().partition(|(file, _)| is_named(file));
+        let found = Mpi::among(named)?;
+        match found.is_empty() && address(&Library::this(), MARK).is_some() {
+            true => Mpi::among(others),
+            false => Ok(found),
+        }
+    }
+
+    fn among(files: Vec<Mapped>) -> Result<Vec<Mpi>> {
+        let found = files.into_iter().filter_map(|(file, at)| Some((open(&file, &at)?, file)));
         found.map(|(library, file)| Mpi::new(library, file)).collect()
     }
 
@@ -124,9 +137,12 @@ pub(super) fn check(function: &str, code: i32) -> Result<()> {
     }
 }
 
-/// Files with `mpi` in their names that are mapped, with where, in the order of the first places.
-fn candidates(maps: &str) -> Vec<(PathBuf, Vec<Range<usize>>)> {
-    let mut files: Vec<(PathBuf, Vec<Range<usize>>)> = Vec::new();
+/// A file, and where it is mapped.
+type Mapped = (PathBuf, Vec<Range<usize>>);
+
+/// Shared libraries that are mapped, in the order of the first places.
+fn files(maps: &str) -> Vec<Mapped> {
+    let mut files: Vec<Mapped> = Vec::new();
     for (path, range) in maps.lines().filter_map(mapping) {
         match files.iter_mut().find(|(file, _)| file == path) {
             Some((_, ranges)) => ranges.push(range),
@@ -138,10 +154,18 @@ fn candidates(maps: &str) -> Vec<(PathBuf, Vec<Range<usize>>)> {
 
 fn mapping(line: &str) -> Option<(&Path, Range<usize>)> {
     let path = Path::new(&line[line.find('/')?..]);
-    let name = path.file_name()?.to_str()?.to_lowercase();
     let (start, end) = line.split(' ').next()?.split_once('-')?;
     let number = |text| usize::from_str_radix(text, 16).ok();
-    (name.contains("mpi") && name.contains(".so")).then_some((path, number(start)?..number(end)?))
+    name(path).contains(".so").then_some((path, number(start)?..number(end)?))
+}
+
+/// Whether a file is called as MPI libraries are.
+fn is_named(file: &Path) -> bool {
+    name(file).to_lowercase().contains("mpi")
+}
+
+fn name(file: &Path) -> Cow<'_, str> {
+    file.file_name().map(OsStr::to_string_lossy).unwrap_or_default()
 }
 
 /// A file that is an MPI library by itself; what only depends on one finds the mark elsewhere.
@@ -159,8 +183,7 @@ fn address(library: &Library, name: &str) -> Option<usize> {
 }
 
 fn flavour(library: &Library, file: &Path) -> Flavour {
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if name.contains("mpi_abi") {
+    if name(file).contains("mpi_abi") {
         Flavour::Standard
     } else if address(library, "ompi_mpi_comm_world").is_some() {
         Flavour::OpenMpi
@@ -174,20 +197,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mapped_files_with_mpi_in_their_names_are_looked_at_once() {
+    fn shared_libraries_are_found_once_and_known_by_their_names() {
         let maps = "55d0-55d8 r-xp 00000000 08:01 11 /bin/mpi_program\n\
                     7f00-7f10 r--p 00000000 08:01 12 /opt/my mpi/lib/libmpi.so.12\n\
                     7f10-7f20 r-xp 00000000 08:01 12 /opt/my mpi/lib/libmpi.so.12\n\
                     7f20-7f30 r-xp 00000000 08:01 13 /lib/libc.so.6\n\
                     7f30-7f40 rw-p 00000000 00:00 0\n\
                     7f40-7f50 r-xp 00000000 08:01 14 /m/MPI.cpython-311.so\n";
-        let found = candidates(maps);
+        let (found, others): (Vec<_>, Vec<_>) = files(maps).into_iter().partition(|(file, _)| is_named(file));
         assert_eq!(
             found[0],
             (PathBuf::from("/opt/my mpi/lib/libmpi.so.12"), vec![0x7f00..0x7f10, 0x7f10..0x7f20])
         );
         assert_eq!(found[1].0, PathBuf::from("/m/MPI.cpython-311.so"));
         assert_eq!(found.len(), 2);
+        assert_eq!(others.len(), 1);
+        assert_eq!(others[0].0, PathBuf::from("/lib/libc.so.6"));
     }
 
     #[test]

@@ -9,8 +9,10 @@ use std::collections::VecDeque;
 use super::course::{Course, Path};
 use super::index::Index;
 use super::io::Io;
+use super::payload::{Payload, land};
+use super::shown::Shown;
 use crate::engine::call::Kind;
-use crate::engine::intake::{Intake, Stock};
+use crate::engine::intake::{Early, Intake, Stock};
 use crate::engine::leg::{Stretches, total};
 use crate::engine::notice::{MAX_ROUNDS, MAX_SOURCES};
 use crate::engine::run::Unexpected;
@@ -18,60 +20,10 @@ use crate::engine::staging::{STAGES, Staging};
 use crate::error::{Error, Result};
 use crate::plan::{Landing, Side};
 use crate::rank::Rank;
-use crate::transport::memory::Memory;
-use crate::transport::{Region, RemoteKey};
+use crate::transport::{Region, RemoteKey, Transport};
 
 /// Taken pieces of which a source is told at a time.
 const GIVEN_BACK: u32 = STAGES as u32 / 2;
-
-/// The data of a message.
-pub enum Payload<'m> {
-    /// In a slot: from where on, and how many bytes at most.
-    InSlot(&'m Memory, usize, usize),
-    /// Copied out of one.
-    Copied(&'m [u8]),
-}
-
-impl Payload<'_> {
-    /// The most bytes that there can be.
-    fn room(&self) -> usize {
-        match self {
-            Payload::InSlot(_, _, room) => *room,
-            Payload::Copied(copy) => copy.len(),
-        }
-    }
-
-    fn copied(&self, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        match self {
-            Payload::InSlot(memory, start, _) => memory.read(*start, &mut bytes),
-            Payload::Copied(copy) => bytes.copy_from_slice(&copy[..len]),
-        }
-        bytes
-    }
-
-    /// Lets `act` change bytes of `to`, given as many of these.
-    fn combine_with<R>(
-        &self,
-        from: usize,
-        to: &Memory,
-        at: usize,
-        len: usize,
-        act: impl FnOnce(&mut [u8], &[u8]) -> R,
-    ) -> R {
-        match self {
-            Payload::InSlot(memory, start, _) => to.combine(at, memory, start + from, len, act),
-            Payload::Copied(copy) => to.change(at, len, |mine| act(mine, &copy[from..from + len])),
-        }
-    }
-
-    fn copy_to(&self, from: usize, to: &Memory, at: usize, len: usize) {
-        match self {
-            Payload::InSlot(memory, start, _) => to.copy(at, memory, start + from, len),
-            Payload::Copied(copy) => to.write(at, &copy[from..from + len]),
-        }
-    }
-}
 
 /// A peer that puts to this rank.
 struct Source {
@@ -99,6 +51,8 @@ pub struct Arrivals {
     partial: Vec<Partial>,
     /// Sources that are to be told that slots of theirs are empty again, each once.
     due: VecDeque<usize>,
+    /// Sources that are to be told that what they have shown has been read, with its round.
+    loaded: VecDeque<(usize, u32)>,
 }
 
 impl Arrivals {
@@ -118,6 +72,7 @@ impl Arrivals {
             intake: Intake::default(),
             partial: Vec::new(),
             due: VecDeque::new(),
+            loaded: VecDeque::new(),
         })
     }
 
@@ -126,6 +81,7 @@ impl Arrivals {
         self.told = 0;
         self.sources.iter_mut().for_each(|source| source.stock = Stock::default());
         self.due.clear();
+        self.loaded.clear();
         self.partial.clear();
         self.intake = match course.takes_in() {
             true => Intake::new(course.plan(), |round| course.taken_in(round)),
@@ -143,14 +99,20 @@ impl Arrivals {
         self.index.find(source).map(|number| self.sources[number].channel)
     }
 
-    /// Whether all sources have been told that this rank is ready.
+    /// Whether all sources have been told that this rank is ready, and that it has read what they show.
     pub fn all_are_told(&self) -> bool {
-        self.told == self.sources.len()
+        self.told == self.sources.len() && self.loaded.is_empty()
     }
 
-    /// Tells the sources that this rank is ready; false where one could not be told.
+    /// Tells the sources that this rank is ready, those of later rounds as rounds before have arrived: where all
+    /// ranks tell all others at once, as in an all-to-all, the first blocks would wait behind these words. False where
+    /// one could not be told.
+    ///
+    /// Sources stand in the order of their first rounds, so that the n-th does not put before round n: that of the
+    /// first round that has not arrived has always been told.
     pub fn tell(&mut self, course: &Course, io: &mut Io) -> Result<bool> {
-        while let Some(source) = self.sources.get(self.told) {
+        let due = course.run.arrived_before() as usize + told_ahead(course);
+        while let Some(source) = self.sources.get(self.told).filter(|_| self.told < due) {
             let readiness = self.readiness(self.told, course, io);
             if !io.send(source.channel, &course.header(readiness), None)? {
                 return Ok(false);
@@ -187,36 +149,82 @@ impl Arrivals {
         from: &Payload<'_>,
         course: &mut Course,
     ) -> Result<std::result::Result<(), Unexpected>> {
-        if round >= course.plan().rounds() || course.run.has_arrived(round) {
+        if !is_to_come(round, course) {
             return Ok(Err(Unexpected { round }));
         }
         let bytes = total(&course.stretches(round, Side::Arrival));
         if bytes > from.room() {
             return Ok(Err(Unexpected { round }));
         }
-        if self.intake.now().is_some_and(|current| current.round == round) && may_take(round, course) {
+        if self.intake.is_at(round) && may_take(round, course) {
             return self.take_message(round, from, course).map(Ok);
         }
         if course.taken_in(round).left() == 0 {
-            store(round, from, course);
+            land(from, &course.stretches(round, Side::Arrival), Landing::Store, course)?;
             return Ok(course.run.arrived(round));
         }
-        let fresh = self.intake.keep(round, from.copied(bytes));
-        Ok(if fresh { Ok(()) } else { Err(Unexpected { round }) })
+        Ok(self.intake.keep(round, Early::Message(from.copied(bytes))))
+    }
+
+    /// A source shows the blocks of a round, or the last bytes of one block, of which it puts the first ones: they are
+    /// taken in, or left there until it is their turn. Where the source has shut down they never are, as everybody is
+    /// about to hear.
+    pub fn shown(
+        &mut self,
+        round: u32,
+        from: Shown,
+        course: &mut Course,
+        transport: &mut dyn Transport,
+    ) -> Result<std::result::Result<(), Unexpected>> {
+        if !is_to_come(round, course) || !course.is_direct() {
+            return Ok(Err(Unexpected { round }));
+        }
+        let all = course.stretches(round, Side::Arrival);
+        let (bytes, stored) = (total(&all), course.taken_in(round).left() == 0);
+        if let ([stretch], true) = (&all[..], stored && from.bytes() < bytes) {
+            let (_, rest) = stretch.split(bytes - from.bytes());
+            let landed = from.land(&[rest], Landing::Store, course, transport)?;
+            drop(all);
+            if !landed {
+                return Ok(Ok(()));
+            }
+            self.owe_word(round, course);
+            return Ok(self.part_of(round, true, course));
+        }
+        drop(all);
+        if from.bytes() != bytes {
+            return Ok(Err(Unexpected { round }));
+        }
+        if stored || self.intake.is_at(round) {
+            return self.load(round, &from, course, transport).map(|_| Ok(()));
+        }
+        Ok(self.intake.keep(round, Early::Shown(from)))
     }
 
     /// Bytes have landed at their place.
-    pub fn landed(&mut self, round: u32, course: &mut Course) -> std::result::Result<(), Unexpected> {
-        if round >= course.plan().rounds() || course.run.has_arrived(round) {
-            return Err(Unexpected { round });
+    pub fn landed(
+        &mut self,
+        round: u32,
+        shared: bool,
+        course: &mut Course,
+    ) -> std::result::Result<(), Unexpected> {
+        if is_to_come(round, course) {
+            self.part_of(round, shared, course)
+        } else {
+            Err(Unexpected { round })
         }
-        self.part_of(round, course)
     }
 
-    /// A part of a round's arrival is there; with the last one the round has arrived.
-    fn part_of(&mut self, round: u32, course: &mut Course) -> std::result::Result<(), Unexpected> {
+    /// A part of a round's arrival is there, one of two where it is `shared`; with the last one the round has arrived.
+    fn part_of(
+        &mut self,
+        round: u32,
+        shared: bool,
+        course: &mut Course,
+    ) -> std::result::Result<(), Unexpected> {
         let left = match self.partial.iter().position(|partial| partial.round == round) {
             Some(known) => self.partial.swap_remove(known).left,
+            None if shared => 2,
             None => {
                 let leg = course.leg(round, Side::Arrival);
                 leg.direct.len() + usize::from(leg.staged.left() > 0)
@@ -248,11 +256,14 @@ impl Arrivals {
     }
 
     /// Folds, or copies to its place, whatever it is the turn of.
-    pub fn take_in(&mut self, course: &mut Course) -> Result<()> {
+    pub fn take_in(&mut self, course: &mut Course, transport: &mut dyn Transport) -> Result<()> {
         while let Some(current) = self.intake.now() {
             let round = current.round;
             let early = self.intake.has_early();
-            let taken = if early { self.take_early(round, course)? } else { self.take_piece(course)? };
+            let taken = match early {
+                true => self.take_early(round, course, transport)?,
+                false => self.take_piece(course)?,
+            };
             if !taken {
                 return Ok(());
             }
@@ -260,14 +271,18 @@ impl Arrivals {
         Ok(())
     }
 
-    /// Takes in the current round, which came in a message, once that may be.
-    fn take_early(&mut self, round: u32, course: &mut Course) -> Result<bool> {
+    /// Takes in the current round, which came in a message or is shown, once that may be.
+    fn take_early(&mut self, round: u32, course: &mut Course, transport: &mut dyn Transport) -> Result<bool> {
         if !may_take(round, course) {
             return Ok(false);
         }
-        let Some(bytes) = self.intake.early() else { return Ok(false) };
-        self.take_message(round, &Payload::Copied(&bytes), course)?;
-        Ok(true)
+        match self.intake.early() {
+            Some(Early::Message(bytes)) => {
+                self.take_message(round, &Payload::Copied(&bytes), course).map(|()| true)
+            }
+            Some(Early::Shown(shown)) => self.load(round, &shown, course, transport),
+            None => Ok(false),
+        }
     }
 
     /// Takes in the current round, whose blocks have come in a message.
@@ -275,17 +290,66 @@ impl Arrivals {
         let Some(current) = self.intake.current() else { return Ok(()) };
         let (source, landing) = (current.source, current.landing);
         let pieces = current.pieces.count(course.rule.piece);
-        match landing {
-            Landing::Store => store(round, from, course),
-            _ => fold(round, from, course, landing)?,
-        }
+        land(from, &course.stretches(round, Side::Arrival), landing, course)?;
         if let Some(number) = self.index.find(source) {
             self.taken(number, |stock| stock.skip(pieces));
         }
-        // The whole of the leg has come, whatever of it would have been put directly.
+        self.all_of(round, course)
+    }
+
+    /// Takes in a round whose blocks a source shows, and is to be told when they are here. False where it shows them no
+    /// more.
+    fn load(
+        &mut self,
+        round: u32,
+        from: &Shown,
+        course: &mut Course,
+        transport: &mut dyn Transport,
+    ) -> Result<bool> {
+        let landing = course.plan().round(round).landing;
+        if !from.land(&course.stretches(round, Side::Arrival), landing, course, transport)? {
+            return Ok(false);
+        }
+        self.pass_pieces(round, course.rule.piece);
+        self.owe_word(round, course);
+        self.all_of(round, course).map(|()| true)
+    }
+
+    /// What would have come in pieces was shown: that it is read gives its source their slots back.
+    fn pass_pieces(&mut self, round: u32, piece: usize) {
+        let current = self.intake.now().filter(|current| current.round == round);
+        let pieces = current.map(|current| (self.index.find(current.source), current.pieces.count(piece)));
+        if let Some((Some(number), pieces)) = pieces {
+            self.sources[number].stock.pass(pieces);
+        }
+    }
+
+    /// What was shown for a round has been read: its source is to be told.
+    fn owe_word(&mut self, round: u32, course: &Course) {
+        let source = course.plan().round(round).arrival;
+        let number = source.and_then(|leg| self.index.find(leg.peer));
+        self.loaded.extend(number.map(|number| (number, round)));
+    }
+
+    /// The whole of a leg has come, whatever of it would have been put directly.
+    fn all_of(&mut self, round: u32, course: &mut Course) -> Result<()> {
         course.run.arrived(round).map_err(|_| course.twice(round))?;
-        self.intake.advance(course.plan(), |round| course.taken_in(round));
+        self.go_past(round, course);
         Ok(())
+    }
+
+    /// A round has been taken in: if it was the current one, it is the turn of the next.
+    fn go_past(&mut self, round: u32, course: &Course) {
+        if self.intake.is_at(round) {
+            self.intake.advance(course.plan(), |round| course.taken_in(round));
+        }
+    }
+
+    /// A round that came in a message has been taken in already, in the order of rounds.
+    pub fn taken_before(&mut self, round: u32, course: &mut Course) {
+        // The run is at its beginning, and hears of every round once.
+        let _ = course.run.arrived(round);
+        self.go_past(round, course);
     }
 
     /// Takes in the next piece of the current round, if it has landed.
@@ -311,8 +375,8 @@ impl Arrivals {
         }
         self.taken(number, Stock::take);
         if last {
-            self.part_of(round, course).map_err(|_| course.twice(round))?;
-            self.intake.advance(course.plan(), |round| course.taken_in(round));
+            self.part_of(round, false, course).map_err(|_| course.twice(round))?;
+            self.go_past(round, course);
         }
         Ok(true)
     }
@@ -339,32 +403,34 @@ impl Arrivals {
         }
         Ok(true)
     }
+
+    /// Tells sources that what they show has been read; false where one could not be told.
+    pub fn tell_loaded(&mut self, course: &Course, io: &mut Io) -> Result<bool> {
+        while let Some(&(number, round)) = self.loaded.front() {
+            if !io.send(self.sources[number].channel, &course.header(Kind::Loaded { round }), None)? {
+                return Ok(false);
+            }
+            self.loaded.pop_front();
+        }
+        Ok(true)
+    }
+}
+
+/// How many sources are told before anything has arrived: all that a circulant graph has, or else enough to keep
+/// the link busy.
+fn told_ahead(course: &Course) -> usize {
+    let neighbours = u32::BITS - course.plan().place().size.leading_zeros();
+    neighbours.max(course.pace.in_flight) as usize
+}
+
+/// Whether a round is still to arrive.
+fn is_to_come(round: u32, course: &Course) -> bool {
+    round < course.plan().rounds() && !course.run.has_arrived(round)
 }
 
 /// Whether a round that came in a message may be taken in: not while its blocks are still to be put from here.
 fn may_take(round: u32, course: &Course) -> bool {
     course.is_direct() || course.run.has_ordered(round)
-}
-
-/// Stores the bytes of a round's message where they belong.
-fn store(round: u32, from: &Payload<'_>, course: &Course) {
-    let mut at = 0;
-    for stretch in course.stretches(round, Side::Arrival).iter() {
-        from.copy_to(at, course.to(), stretch.at, stretch.len);
-        at += stretch.len;
-    }
-}
-
-/// Combines the bytes of a round's message with what this rank has.
-fn fold(round: u32, from: &Payload<'_>, course: &Course, landing: Landing) -> Result<()> {
-    let mut at = 0;
-    for stretch in course.stretches(round, Side::Arrival).iter() {
-        from.combine_with(at, course.to(), stretch.at, stretch.len, |mine, theirs| {
-            course.fold(mine, theirs, landing)
-        })?;
-        at += stretch.len;
-    }
-    Ok(())
 }
 
 /// Rounds and sources must fit into a notice.

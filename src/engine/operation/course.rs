@@ -106,6 +106,8 @@ pub struct Course {
     fold: Option<Arc<dyn Fold>>,
     /// Which start this is, from 0; `None` before the first.
     started: Option<u32>,
+    /// The run is not at its beginning any more.
+    used: bool,
 }
 
 impl Course {
@@ -121,12 +123,11 @@ impl Course {
         };
         let run = Run::new(plan, pace.lookahead);
         let run = if rule.piece > 0 { run.in_order() } else { run };
-        Course { call, number, group, run, layout, legs, path, pace, rule, fold, started: None }
+        Course { call, number, group, run, layout, legs, path, pace, rule, fold, started: None, used: false }
     }
 
     /// Back to before the first start, as another call of the same signature on other memory.
     pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
-        self.run.restart();
         (self.call, self.number, self.path, self.fold, self.started) = (call, number, path, fold, None);
     }
 
@@ -138,7 +139,7 @@ impl Course {
 
     /// On to the next start.
     pub fn start(&mut self) {
-        if self.started.is_some() {
+        if std::mem::replace(&mut self.used, true) {
             self.run.restart();
         }
         self.started = Some(self.starts());

@@ -30,7 +30,17 @@ impl Io {
         header: &Header,
         payload: Option<(&Memory, &[Stretch])>,
     ) -> Result<bool> {
-        self.slots.send(&mut *self.transport, &mut self.tokens, channel, header, payload)
+        self.send_head(channel, &header.encode()[..header.size()], payload)
+    }
+
+    /// The same with a head that is made.
+    pub fn send_head(
+        &mut self,
+        channel: usize,
+        head: &[u8],
+        payload: Option<(&Memory, &[Stretch])>,
+    ) -> Result<bool> {
+        self.slots.send(&mut *self.transport, &mut self.tokens, channel, head, payload)
     }
 
     /// Hands over a put of an operation's data, under a token of its own.

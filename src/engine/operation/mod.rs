@@ -12,14 +12,20 @@ mod arrivals;
 mod course;
 mod index;
 mod io;
+mod line;
 mod noted;
+mod payload;
 mod puts;
+mod shown;
 mod turns;
 
-pub use arrivals::Payload;
 pub use course::{Pace, Parts, Path, Unequal};
 pub use io::Io;
+pub use line::{Act, Line, Step};
+pub use payload::Payload;
+pub use shown::Shown;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::call::{Call, Header};
@@ -30,10 +36,12 @@ use super::staging::Pool;
 use super::vigil::Waiting;
 use crate::error::Result;
 use crate::fold::Fold;
-use crate::plan::Side;
+use crate::plan::{Landing, Leg, Side};
 use crate::rank::Rank;
+use crate::transport::Transport;
 use arrivals::Arrivals;
 use course::Course;
+use payload::land;
 use puts::Puts;
 use turns::Turns;
 
@@ -55,6 +63,8 @@ pub struct Operation {
     active: bool,
     /// Of this rank's starts, the number of the last one.
     turn: u64,
+    /// Looked for when it is first made again.
+    line: OnceCell<Option<Line>>,
 }
 
 impl Operation {
@@ -63,7 +73,15 @@ impl Operation {
         let course = Course::new(parts);
         let arrivals = Arrivals::new(&course, io)?;
         let puts = Puts::new(&course, io)?;
-        Ok(Operation { course, puts, arrivals, turns: Turns::default(), active: false, turn: 0 })
+        Ok(Operation {
+            course,
+            puts,
+            arrivals,
+            turns: Turns::default(),
+            active: false,
+            turn: 0,
+            line: OnceCell::new(),
+        })
     }
 
     /// What it is.
@@ -74,6 +92,36 @@ impl Operation {
     /// Makes it another call of the same signature, whose messages travel in slots as before.
     pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
         self.course.renew(call, number, path, fold);
+        if let Some(Some(line)) = self.line.get_mut() {
+            line.renew(call);
+        }
+    }
+
+    /// Its steps, where it has so simple a plan that they are always the same.
+    pub fn line(&self, io: &Io) -> Option<&Line> {
+        self.line.get_or_init(|| Line::new(&self.course, io)).as_ref()
+    }
+
+    /// Takes a step of its line that puts; false where it was not taken.
+    pub fn put(&self, line: &Line, step: &Step, channel: usize, io: &mut Io) -> Result<bool> {
+        let head = line.heads.of(step.round, step.bytes);
+        io.send_head(channel, &head, Some((self.course.from(), &step.stretches)))
+    }
+
+    /// Takes a step of its line that takes in what has come. Fails where the operator does.
+    pub fn take_in(&self, step: &Step, landing: Landing, from: &Payload<'_>) -> Result<()> {
+        land(from, &step.stretches, landing, &self.course)
+    }
+
+    /// Lets the run know, at its beginning, that so many steps of the line have been taken.
+    pub fn catch_up(&mut self, steps: usize) {
+        let Some(Some(line)) = self.line.get() else { return };
+        for step in &line.steps[..steps] {
+            match step.act {
+                Act::Put { .. } => self.course.run.put_before(step.round),
+                Act::TakeIn(_) => self.arrivals.taken_before(step.round, &mut self.course),
+            }
+        }
     }
 
     /// Lets go of its caller's memory and operator, once it is done.
@@ -96,7 +144,15 @@ impl Operation {
         });
         let flying = self.puts.flying();
         let sent = (flying > 0).then_some(Awaits::Sent { puts: flying });
-        Waiting { call: self.call(), rounds: self.course.plan().rounds(), awaits: awaits.or(sent) }
+        let awaits = awaits.or_else(|| self.awaited_reader()).or(sent);
+        Waiting { call: self.call(), rounds: self.course.plan().rounds(), awaits }
+    }
+
+    /// The first that is to read what this rank shows.
+    fn awaited_reader(&self) -> Option<Awaits> {
+        let (round, peer) = self.puts.first_shown()?;
+        let put = self.course.plan().round(round).put;
+        put.map(|to| Awaits::Target { round, to: Leg { peer, ..to } })
     }
 
     /// Starts it, for the first time or again; `turn` counts this rank's starts, whose order all ranks share.
@@ -131,7 +187,8 @@ impl Operation {
     }
 
     fn settle(&mut self) {
-        if self.course.run.is_done() && self.arrivals.all_are_told() && self.puts.flying() == 0 {
+        let all_is_put = self.puts.flying() == 0 && self.puts.first_shown().is_none();
+        if self.course.run.is_done() && self.arrivals.all_are_told() && all_is_put {
             self.active = false;
         }
     }
@@ -180,12 +237,33 @@ impl Operation {
         Ok(taken)
     }
 
-    /// Bytes have landed at their place.
-    pub fn landed(&mut self, round: u32) -> std::result::Result<(), Unexpected> {
+    /// A source shows the blocks of a round: they are taken in, or left there until it is their turn. Fails where
+    /// the operator does.
+    pub fn shown(
+        &mut self,
+        round: u32,
+        from: Shown,
+        transport: &mut dyn Transport,
+    ) -> Result<std::result::Result<(), Unexpected>> {
+        let taken = self.arrivals.shown(round, from, &mut self.course, transport)?;
+        self.settle();
+        Ok(taken)
+    }
+
+    /// A peer has read what was shown to it for a round.
+    pub fn loaded(&mut self, peer: Rank, header: &Header, round: u32) {
+        if self.is_of_this_start(header) {
+            self.puts.loaded(peer, round);
+            self.settle();
+        }
+    }
+
+    /// Bytes have landed at their place: all of a round's, or those beside what its source shows (`shared`).
+    pub fn landed(&mut self, round: u32, shared: bool) -> std::result::Result<(), Unexpected> {
         if !self.active {
             return Err(Unexpected { round });
         }
-        self.arrivals.landed(round, &mut self.course)?;
+        self.arrivals.landed(round, shared, &mut self.course)?;
         self.settle();
         Ok(())
     }
@@ -211,8 +289,11 @@ impl Operation {
             return Ok(Pumped::HeldUp);
         }
         let done = self.put_all(io)?
+            & self.arrivals.tell_loaded(&self.course, io)?
             & self.arrivals.give_back_stages(&self.course, io)?
-            & self.turns.give(&self.course, &self.arrivals, io)?;
+            & self.turns.give(&self.course, &self.arrivals, io)?
+            // What has been taken in may let further sources be told.
+            & self.arrivals.tell(&self.course, io)?;
         self.settle();
         Ok(if done { Pumped::All } else { Pumped::HeldUp })
     }
@@ -220,7 +301,7 @@ impl Operation {
     /// False where the transport did not take something.
     fn put_all(&mut self, io: &mut Io) -> Result<bool> {
         loop {
-            self.arrivals.take_in(&mut self.course)?;
+            self.arrivals.take_in(&mut self.course, &mut *io.transport)?;
             if !self.puts.go_on(&mut self.course, io)? {
                 return Ok(false);
             }

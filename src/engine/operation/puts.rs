@@ -4,11 +4,14 @@
 
 use std::collections::VecDeque;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
-use crate::engine::call::{Header, Kind};
-use crate::engine::leg::{Pieces, Stretch, Stretches, total};
+use super::shown;
+use crate::engine::call::{HEAD, Header, Kind};
+use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
 use crate::engine::notice::Notice;
 use crate::engine::run::Order;
 use crate::engine::slots::{PAYLOAD, Slots};
@@ -17,6 +20,15 @@ use crate::error::Result;
 use crate::plan::Side;
 use crate::rank::Rank;
 use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment};
+
+/// By how many bytes a block must be longer than what arrives, for half of the difference to be shown. Of two ranks on
+/// two cores, a broadcast of 64 KiB takes as long either way, one of 256 KiB to 16 MiB half as long.
+const SHARED: usize = 64 << 10;
+/// What the halves are cut at.
+const LINE: usize = 64;
+
+/// A message about what is shown: mostly of one run or two.
+type Message = SmallVec<[u8; 128]>;
 
 /// A peer that this rank puts to.
 struct Target {
@@ -27,6 +39,8 @@ struct Target {
     channel: usize,
     /// Whether the channel carries data.
     wide: bool,
+    /// Whether the target can read where it is what would be put through its staging slots.
+    reads: bool,
     offer: Option<Offer>,
     /// The iteration that it has said to be ready for, plus one.
     ready: u32,
@@ -44,11 +58,14 @@ struct Target {
 impl Target {
     fn new(rank: Rank, course: &Course, io: &Io) -> Result<Self> {
         let world = course.world(rank);
+        let wide = io.slots.wide(world).is_some();
+        let shows = matches!(&course.path, Path::Direct { from, .. } if io.transport.shows(from, world));
         Ok(Target {
             rank,
             world,
             channel: course.channel(rank, io)?,
-            wide: io.slots.wide(world).is_some(),
+            wide,
+            reads: wide && shows,
             offer: None,
             ready: 0,
             ahead: 0,
@@ -88,8 +105,20 @@ struct Outgoing {
     round: u32,
     target: usize,
     report: Report,
+    /// Whether the target takes in the rest from where it is shown.
+    shared: bool,
     direct: VecDeque<Stretch>,
     staged: Pieces,
+}
+
+/// A leg that is shown and has not been read.
+struct Unread {
+    round: u32,
+    /// To whom, in the world.
+    peer: Rank,
+    /// In how many pieces it would have been put: they have their numbers all the same, so that those of other legs
+    /// are known whatever comes first.
+    pieces: u32,
 }
 
 /// The targets, and what is being put to them.
@@ -103,6 +132,8 @@ pub struct Puts {
     legs: Vec<Outgoing>,
     /// Puts whose source is still needed.
     flying: u32,
+    /// Legs that are shown and have not been read.
+    shown: VecDeque<Unread>,
 }
 
 impl Puts {
@@ -116,6 +147,7 @@ impl Puts {
             packing: None,
             legs: Vec::new(),
             flying: 0,
+            shown: VecDeque::new(),
         })
     }
 
@@ -124,6 +156,7 @@ impl Puts {
         for target in &mut self.targets {
             (target.pieces, target.allowed, target.admitted) = (0, STAGES as u32, None);
         }
+        self.shown.clear();
     }
 
     /// What it took from the pool.
@@ -162,6 +195,19 @@ impl Puts {
         if let Some(target) = self.target_in_world(peer) {
             target.allowed = target.allowed.saturating_add(pieces);
         }
+    }
+
+    /// A peer of the world has read what was shown to it for a round.
+    pub fn loaded(&mut self, peer: Rank, round: u32) {
+        let read = self.shown.iter().position(|unread| (unread.round, unread.peer) == (round, peer));
+        if let Some(Unread { pieces, .. }) = read.and_then(|at| self.shown.remove(at)) {
+            self.allow(peer, pieces);
+        }
+    }
+
+    /// The first leg that is shown and has not been read: its round, and to whom in the world.
+    pub fn first_shown(&self) -> Option<(u32, Rank)> {
+        self.shown.front().map(|unread| (unread.round, unread.peer))
     }
 
     /// A peer of the world says that it is the turn of the leg of this round.
@@ -204,20 +250,88 @@ impl Puts {
         if !self.targets[target].is_ready(course) {
             return self.go_ahead(order, target, course, io);
         }
-        let leg = course.leg(order.round, Side::Put);
+        let Leg { direct, staged } = course.leg(order.round, Side::Put);
+        let (put, shown) = self.shared_out(direct, &staged, order.round, target, course, &io.slots);
+        if !shown.is_empty() {
+            if !self.show(order.round, &shown, target, course, io)? {
+                return Ok(false);
+            }
+            let pieces = staged.count(course.rule.piece);
+            self.targets[target].pieces += pieces;
+            let peer = self.targets[target].world;
+            self.shown.push_back(Unread { round: order.round, peer, pieces });
+        }
+        course.run.ordered(order);
+        if put.is_empty() && !shown.is_empty() {
+            course.run.sent();
+            return Ok(true);
+        }
         // What is staged goes at the pace of its target's credits.
-        let paced = !order.unpaced || leg.staged.left() > 0;
-        let report = if paced { Report::Sent } else { Report::Landed };
+        let paced = !order.unpaced || staged.left() > 0;
         self.legs.push(Outgoing {
             round: order.round,
             target,
-            report,
-            direct: leg.direct.into_iter().collect(),
-            staged: leg.staged,
+            report: if paced { Report::Sent } else { Report::Landed },
+            shared: !shown.is_empty(),
+            direct: put.into_iter().collect(),
+            staged,
         });
         self.targets[target].busy = true;
-        course.run.ordered(order);
         Ok(true)
+    }
+
+    /// What of a leg this rank puts into its place, and what it shows to a target that can read it where it is: all
+    /// that would be staged, with what travels beside it; and of a long block half of what it is longer than what
+    /// arrives here in the round: so both copy as much at one time.
+    fn shared_out(
+        &self,
+        direct: Stretches,
+        staged: &Pieces,
+        round: u32,
+        target: usize,
+        course: &Course,
+        slots: &Slots,
+    ) -> (Stretches, Stretches) {
+        let (none, target) = (Stretches::new(), &self.targets[target]);
+        if !target.reads || !slots.may_send(target.channel) {
+            return (direct, none);
+        }
+        if staged.left() > 0 {
+            let all = course.stretches(round, Side::Put);
+            return if shown::fits(&all) { (none, all.as_ref().into()) } else { (direct, none) };
+        }
+        let arriving = match course.plan().round(round).arrival {
+            Some(_) => total(&course.stretches(round, Side::Arrival)),
+            None => 0,
+        };
+        match direct[..] {
+            [block] if block.len >= SHARED + arriving => {
+                let (put, shown) = block.split((block.len + arriving) / 2 / LINE * LINE);
+                (smallvec![put], smallvec![shown])
+            }
+            _ => (direct, none),
+        }
+    }
+
+    /// Tells the target where some of a leg's bytes lie; false where the message was not taken.
+    fn show(
+        &self,
+        round: u32,
+        shown: &[Stretch],
+        target: usize,
+        course: &Course,
+        io: &mut Io,
+    ) -> Result<bool> {
+        let (Path::Direct { from, .. }, Target { world, channel, .. }) =
+            (&course.path, &self.targets[target])
+        else {
+            return Ok(false);
+        };
+        let bytes = total(&course.stretches(round, Side::Put)) as u64;
+        let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16 }).encode();
+        let words = shown::words(io.transport.key(from.remote, *world), shown);
+        let message: Message = head[..HEAD].iter().copied().chain(words).collect();
+        io.send_head(*channel, &message, None)
     }
 
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
@@ -299,7 +413,8 @@ impl Puts {
             segments: &[Segment { offset: stretch.at, len: stretch.len }],
             to: offer.target,
             to_offset: stretch.there,
-            notice: Notice::Block { operation: offer.operation, round: leg.round }.encode(),
+            notice: Notice::Block { operation: offer.operation, round: leg.round, shared: leg.shared }
+                .encode(),
             report: leg.report,
             token: 0,
         };

@@ -66,14 +66,14 @@ impl Board {
 
     /// The way into the rank's memory.
     pub fn gate(&self) -> Gate<'_> {
-        let head = self.head();
         // SAFETY: - the words lie behind the head, aligned as it is, and the mapping has room (checked in `over`)
+        //         - the pointer is the mapping's, as one made from a reference to the head ends where the head does
         //         - they are atomics only, as above
         let inside = unsafe {
-            let first = NonNull::from(head).add(1).cast::<Inside>();
+            let first = self.mapping.start().add(size_of::<Head>()).cast::<Inside>();
             std::slice::from_raw_parts(first.as_ptr(), self.ranks)
         };
-        Gate::new(&head.closed, inside)
+        Gate::new(&self.head().closed, inside)
     }
 
     /// Shows where chunks may be put.

@@ -1,6 +1,6 @@
-//! The gate to a rank's memory: once it is closed nobody writes there.
+//! The gate to a rank's memory: once it is closed nobody writes there, or reads what is shown.
 //!
-//! A rank that shuts down gives memory back to its user, into which peers could still be copying. So each
+//! A rank that shuts down gives memory back to its user, into which, or from which, peers could still be copying. So each
 //! copy is made inside the gate, where every rank has a word of its own, which nobody else writes: to enter
 //! costs one fence. Whoever closes the gate waits until nobody is inside. The words are the ranks' own,
 //! and no count, so that one who was killed inside is known, and not waited for.

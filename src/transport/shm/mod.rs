@@ -1,7 +1,7 @@
 //! Shared memory as a transport: ranks of one machine write straight into each other's memory.
 //!
-//! What a transport allocates is a shared segment, which a peer maps at its first put; from then on a put is
-//! one plain copy, and then a word in the target's notice ring. A user's own slice is written by the kernel
+//! What a transport allocates is a shared segment, which a peer maps at its first put or view; from then on a put is
+//! one plain copy, and then a word in the target's notice ring, and a view is what is mapped. A user's own slice is written by the kernel
 //! (`process_vm_writev`), also with one copy; where that is forbidden, its bytes go through chunks on the
 //! target's board, which the target copies out when it polls. Which of the two is found out once, by a probe
 //! (see [`Shm::probe`]), and is the same on all ranks.
@@ -30,19 +30,18 @@ mod remote;
 mod ring;
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::fstat;
 use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{PTracer, getpid, set_ptracer};
+use rustix::process::{PTracer, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::memory::Memory;
-use super::segment::{Label, Mapping, Segment, nonce};
+use super::segment::{Label, Segment, nonce};
 use super::wait::{Bed, Sleeper};
 use super::{Event, Limits, Posted, Put, Region, RemoteKey, Transport, wait};
 use crate::error::{self, Error, Result};
@@ -179,8 +178,7 @@ impl Shm {
     /// name them as the group does. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
     /// before [`agree`](Shm::agree).
     pub fn among(rank: Rank, group: Box<[Rank]>) -> Result<Shm> {
-        // Yama lets only a process's parents write its memory, unless told; a kernel without it says EINVAL.
-        let _ = set_ptracer(PTracer::Any);
+        home::let_write(PTracer::Any);
         let ranks = group.len();
         let board_segment = Segment::create(Board::bytes(ranks))?;
         let board = Board::over(board_segment.map()?, ranks)
@@ -262,7 +260,7 @@ impl Shm {
     fn show_chunks(&mut self) -> Result<()> {
         self.way = Way::Ring;
         // What was allowed to peers is of no use.
-        let _ = set_ptracer(PTracer::None);
+        home::let_write(PTracer::None);
         let segment = Segment::create(Chunks::BYTES)?;
         let chunks = Chunks::over(segment.map()?).ok_or_else(|| {
             Error::transport("mmap", "there is less room for chunks than was made", "report this")
@@ -453,6 +451,37 @@ impl Transport for Shm {
         Ok(Region { memory, remote: key.into(), descriptor: 0, registration })
     }
 
+    fn shows(&self, region: &Region, _: Rank) -> bool {
+        Target::of(region.remote.near) != Target::Private
+    }
+
+    fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {
+        self.check_open("view")?;
+        match (Target::of(key), self.peers.get_mut(peer as usize)) {
+            (Target::Shared(label), Some(Peer { name, card, windows, .. })) => {
+                windows.of(card, label).cloned().map_err(|e| e.of(*name, "window"))
+            }
+            _ => {
+                let what = format!("what rank {peer} shows is no window of a rank that is known");
+                Err(Error::transport("view", what, "are all ranks of one version and one job?"))
+            }
+        }
+    }
+
+    /// Inside the peer's gate, as what is written there.
+    fn while_shown(&mut self, peer: Rank, act: &mut dyn FnMut()) -> Result<bool> {
+        self.check_open("view")?;
+        let place = self.place;
+        let Some(Peer { name, card, board, .. }) = self.peers.get_mut(peer as usize) else {
+            return Ok(false);
+        };
+        let board = board.of(card, place.size as usize).map_err(|e| e.of(*name, "board"))?;
+        let Some(entered) = board.gate().enter(place.rank as usize) else { return Ok(false) };
+        act();
+        drop(entered);
+        Ok(true)
+    }
+
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         self.check_open("put")?;
         let len = put.len();
@@ -493,7 +522,7 @@ impl Transport for Shm {
             return;
         }
         // Nobody need write into this process any more.
-        let _ = set_ptracer(PTracer::None);
+        home::let_write(PTracer::None);
         self.close_gate(INSIDE, |peer| error::tell(stays_inside(peer)));
         self.peers.clear();
         self.bells.clear();
@@ -543,14 +572,14 @@ impl Target {
 
 /// Where a put of so many bytes begins in a window. Its key is the target's word, so one that is bad is no fault of
 /// the caller.
-fn within(put: &Put<'_>, name: Rank, len: usize, window: &Mapping) -> Result<*mut u8> {
+fn within(put: &Put<'_>, name: Rank, len: usize, window: &Memory) -> Result<*mut u8> {
     let start = put.to.base.wrapping_add(put.to_offset);
     let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
     let Some(start) = usize::try_from(start).ok().filter(fits) else {
         let what = format!("{len} bytes at {start} of a window of {} at rank {name}", window.len());
         return Err(Error::transport("put", what, "are all ranks of one version and one job?"));
     };
-    Ok(window.start().as_ptr().wrapping_add(start))
+    Ok(window.address().as_ptr().wrapping_add(start))
 }
 
 /// Copies a put's segments into one run.
@@ -640,9 +669,7 @@ impl Bell {
     }
 
     fn pipe(&self) -> Result<Pipe> {
-        let stat = fstat(&self.reader)
-            .map_err(|e| Error::transport("fstat", e.to_string(), "see the system's log"))?;
-        Ok(Pipe { descriptor: self.reader.as_raw_fd() as u32, inode: stat.st_ino })
+        Pipe::of(&self.reader).map_err(|e| Error::transport("fstat", e.to_string(), "see the system's log"))
     }
 
     /// What has rung is seen by the next poll; an unread bell would end the next sleep at once.

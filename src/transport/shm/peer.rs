@@ -8,7 +8,8 @@ use super::card::Card;
 use super::home::Missing;
 use crate::error::Result;
 use crate::rank::Rank;
-use crate::transport::segment::{Label, Mapping};
+use crate::transport::memory::Memory;
+use crate::transport::segment::Label;
 
 /// The most segments of a peer that stay mapped, beside its board: more than an engine has in use.
 const MAPPED: usize = 16;
@@ -23,7 +24,7 @@ pub struct Peer {
     pub board: Once<Board>,
     /// Where chunks for it go, likewise.
     pub chunks: Once<Chunks>,
-    /// What puts to it write into.
+    /// What puts to it write into, and what of it is viewed.
     pub windows: Windows,
 }
 
@@ -70,14 +71,14 @@ pub struct Windows {
 
 struct Mapped {
     label: Label,
-    mapping: Mapping,
+    memory: Memory,
     used: u64,
 }
 
 impl Windows {
     /// The segment with this label. The one that was not used for longest is unmapped for a new one, as a peer
     /// does not tell when it drops one.
-    pub fn of(&mut self, card: &Card, label: Label) -> std::result::Result<&Mapping, Missing> {
+    pub fn of(&mut self, card: &Card, label: Label) -> std::result::Result<&Memory, Missing> {
         self.uses += 1;
         let at = match self.mapped.iter().position(|mapped| mapped.label == label) {
             Some(at) => at,
@@ -85,16 +86,16 @@ impl Windows {
         };
         let mapped = &mut self.mapped[at];
         mapped.used = self.uses;
-        Ok(&mapped.mapping)
+        Ok(&mapped.memory)
     }
 
     fn map(&mut self, card: &Card, label: Label) -> std::result::Result<usize, Missing> {
-        let mapping = card.home.map(label)?;
+        let memory = Memory::mapped(card.home.map(label)?);
         let oldest = (0..self.mapped.len()).min_by_key(|&i| self.mapped[i].used);
         if let Some(oldest) = oldest.filter(|_| self.mapped.len() == MAPPED) {
             self.mapped.swap_remove(oldest);
         }
-        self.mapped.push(Mapped { label, mapping, used: 0 });
+        self.mapped.push(Mapped { label, memory, used: 0 });
         Ok(self.mapped.len() - 1)
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::boot::Exchange;
-use crate::transport::{Report, Segment as Run, conformance};
+use crate::transport::memory::Memory;
+use crate::transport::{Region, Report, Segment as Run, conformance};
 
 fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
     let mut shm = Shm::open(place)?;
@@ -13,10 +14,127 @@ fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
 }
 
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "is not through after minutes; a_put_is_seen_whole_when_its_notice_is stands for it"
+)]
 fn the_contract_is_kept_among_threads() {
     for (size, way) in [(1, Way::Writev), (1, Way::Ring), (3, Way::Writev), (4, Way::Ring)] {
         conformance::on_threads(size, |place, exchange| open(way, place, exchange));
     }
+}
+
+/// Ranks that know each other and let chunks go through the ring.
+fn ring_of(ranks: u32) -> Vec<Shm> {
+    let mut all: Vec<_> = (0..ranks).map(|rank| Shm::open(Place { rank, size: ranks }).unwrap()).collect();
+    let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
+    let unwritable = Findings { unwritable: Some("a test".to_owned()), ..Findings::default() };
+    for shm in &mut all {
+        shm.connect(&cards).unwrap();
+        shm.agree(std::slice::from_ref(&unwritable), None).unwrap();
+    }
+    all
+}
+
+#[test]
+fn nothing_is_read_of_what_a_rank_has_shown_that_has_shut_down() {
+    let mut all = ring_of(2);
+    let mut read = 0;
+    assert!(all[1].while_shown(0, &mut || read += 1).unwrap());
+    all[0].shut_down();
+    assert!(!all[1].while_shown(0, &mut || read += 1).unwrap());
+    assert_eq!(read, 1);
+}
+
+/// Polls while the target has no room: that may wait for this rank in turn.
+fn put(shm: &mut Shm, events: &mut Vec<Event>, put: &Put<'_>) {
+    while shm.put(put).unwrap() != Posted::Done {
+        shm.poll(events).unwrap();
+        std::thread::yield_now();
+    }
+}
+
+/// Each rank puts a word of its own into all others' memory, of both kinds, and rank 0 ends while others put.
+#[test]
+fn a_put_is_seen_whole_when_its_notice_is() {
+    const RANKS: u32 = 3;
+    const PUTS: u32 = if cfg!(miri) { 3 } else { 1000 };
+    const WORD: usize = 8;
+    let places = RANKS * PUTS;
+    let mut all = ring_of(RANKS);
+    let regions: Vec<[Region; 2]> = all
+        .iter_mut()
+        .map(|shm| {
+            let own = shm.allocate(places as usize * WORD).unwrap();
+            [own, Memory::zeroed(places as usize * WORD).unwrap()].map(|memory| shm.register(memory).unwrap())
+        })
+        .collect();
+    let heard_all = std::sync::Barrier::new(RANKS as usize);
+    std::thread::scope(|scope| {
+        for mut shm in all {
+            let (regions, heard_all) = (&regions, &heard_all);
+            scope.spawn(move || {
+                let rank = shm.place().rank;
+                let [from, _] = &regions[rank as usize];
+                let word = |source: u32, i: u32| u64::from(1 + source * PUTS + i).to_ne_bytes();
+                let own = [Run { offset: rank as usize * PUTS as usize * WORD, len: WORD }];
+                let mut events = Vec::new();
+                for i in 0..PUTS {
+                    from.memory.write(own[0].offset, &word(rank, i));
+                    for peer in (0..RANKS).filter(|&peer| peer != rank) {
+                        for (kind, region) in (0..).zip(&regions[peer as usize]) {
+                            let place = rank * PUTS + i;
+                            let notice = kind * places + place;
+                            let (to, to_offset) = (region.remote.far, u64::from(place) * WORD as u64);
+                            let report = Report::Sent;
+                            put(
+                                &mut shm,
+                                &mut events,
+                                &Put { peer, from, segments: &own, to, to_offset, notice, report, token: 0 },
+                            );
+                        }
+                    }
+                    shm.poll(&mut events).unwrap();
+                }
+                let awaited = 2 * (RANKS - 1) * PUTS;
+                let mut seen = 0;
+                while seen < awaited {
+                    shm.sleep(&[], Duration::from_millis(1)).unwrap();
+                    shm.poll(&mut events).unwrap();
+                    for event in events.drain(..) {
+                        let Event::Notice(notice) = event else { panic!("{event:?}") };
+                        let (kind, place) = (notice / places, notice % places);
+                        let mut bytes = [0; WORD];
+                        regions[rank as usize][kind as usize].memory.read(place as usize * WORD, &mut bytes);
+                        assert_eq!(bytes, word(place / PUTS, place % PUTS));
+                        seen += 1;
+                    }
+                }
+                heard_all.wait();
+                if rank == 0 {
+                    shm.shut_down();
+                    // Nobody is inside the gate any more.
+                    regions[0]
+                        .iter()
+                        .for_each(|region| region.memory.write(0, &vec![0; region.memory.len()]));
+                } else {
+                    let to = regions[0][0].remote.far;
+                    let (to_offset, report) = (own[0].offset as u64, Report::Sent);
+                    shm.put(&Put {
+                        peer: 0,
+                        from,
+                        segments: &own,
+                        to,
+                        to_offset,
+                        notice: 0,
+                        report,
+                        token: 0,
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
 }
 
 fn alone() -> Shm {

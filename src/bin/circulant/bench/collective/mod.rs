@@ -9,10 +9,12 @@ mod subject;
 
 use std::process::ExitCode;
 
-use circulant::algorithm::{self, Entry};
+use circulant::algorithm::{self, Entry, Nesting};
 use circulant::collective::Collective;
+use circulant::comm::settings::Settings;
 use circulant::comm::{Call, Communicator};
 use circulant::error::{Error, Result};
+use circulant::locality::layout::Domains;
 use circulant::rank::{Place, Rank};
 
 use super::rows::{self, Format, Row};
@@ -50,6 +52,15 @@ pub struct Arguments {
     /// [default: the library's choice]
     #[arg(long, value_name = "NAME")]
     algorithm: Option<String>,
+
+    /// Go by the domains of nodes, by default too: numa, cache, or so many pretended ones, runs of a node's ranks
+    /// [default: only where the algorithm says so, by what hwloc knows]
+    #[arg(long, value_name = "DOMAINS", value_parser = domains)]
+    domains: Option<Domains>,
+
+    /// How many leaders a node has, for broadcast, reduce and allreduce [default: 1]
+    #[arg(long, value_name = "L", value_parser = clap::value_parser!(u32).range(1..))]
+    leaders: Option<u32>,
 
     /// The number of blocks, for algorithms that take several [default: from size, ranks and measured costs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -112,6 +123,12 @@ fn names(collective: Collective) -> String {
     algorithm::of(collective).map(|entry| entry.name).collect::<Vec<_>>().join(", ")
 }
 
+/// What nodes are divided by, as users write it.
+fn domains(text: &str) -> std::result::Result<Domains, String> {
+    Domains::named(text)
+        .ok_or_else(|| format!("'{text}' is no kind of domain; write numa, cache or a number"))
+}
+
 impl Arguments {
     pub fn run(self, collective: Collective) -> Outcome {
         self.check_fit(collective)?;
@@ -121,7 +138,7 @@ impl Arguments {
         if let Some(code) = self.world.start()? {
             return Ok(code);
         }
-        let comm = Communicator::world_with(&self.world.settings()?)?;
+        let comm = Communicator::world_with(&self.settings()?)?;
         self.check_ranks(collective, comm.size())?;
         if self.check && collective == Collective::Barrier && comm.about().nodes > 1 {
             let what = "--check of a barrier over several nodes, which have no clock in common";
@@ -129,6 +146,12 @@ impl Arguments {
         }
         self.measure_all(&comm, collective)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn settings(&self) -> Result<Settings> {
+        let settings = self.world.settings()?;
+        let (domains, leaders) = (self.domains.or(settings.domains), self.leaders.or(settings.leaders));
+        Ok(Settings { domains, leaders, ..settings })
     }
 
     /// Options that the collective, or another option, has no use for.
@@ -151,6 +174,13 @@ impl Arguments {
         }
         if self.tense == Tense::Kept && self.blocks.is_some() {
             return refused("--blocks", "a call that keeps its input takes the library's choice".into());
+        }
+        if self.domains.is_some() && !algorithm::of(collective).any(|entry| entry.nesting == Nesting::Domains)
+        {
+            return refused("--domains", format!("nothing goes by domains in {name}"));
+        }
+        if self.leaders.is_some() && !algorithm::of(collective).any(|entry| entry.several_leaders) {
+            return refused("--leaders", format!("a node has one leader in {name}"));
         }
         if collective == Collective::Barrier && (self.tense != Tense::Slice || self.blocks.is_some()) {
             return refused("--tense or --blocks", "a barrier moves no data".into());
@@ -354,6 +384,9 @@ mod tests {
         assert!(said(Gather, 4, "--tense kept --blocks 2").contains("takes the library's choice"));
         assert!(said(Reduce, 4, "--algorithm mst --blocks 2").contains("`mst` takes one block"));
         assert!(said(Barrier, 4, "--tense window").contains("a barrier moves no data"));
+        assert!(said(Alltoall, 4, "--domains 2").contains("nothing goes by domains in alltoall"));
+        assert!(said(Allgather, 4, "--leaders 2").contains("a node has one leader in allgather"));
+        assert_eq!(said(Allreduce, 4, "--domains numa --leaders 2"), "");
         for fine in
             ["--kind all --algorithm ring", "--kind degenerate", "--tense kept", "--algorithm all --blocks 2"]
         {
@@ -364,7 +397,7 @@ mod tests {
     #[test]
     fn an_unknown_algorithm_is_answered_with_those_there_are() {
         let said = said(Collective::Scatter, 4, "--algorithm ring");
-        assert!(said.contains("no algorithm `ring`; take one of: mst, linear, or `all`"), "{said}");
+        assert!(said.contains("no algorithm `ring`; take one of: mst, linear, leader, or `all`"), "{said}");
     }
 
     #[test]

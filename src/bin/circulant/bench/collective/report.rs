@@ -171,6 +171,12 @@ fn world(out: &mut dyn Write, comm: &Communicator, collective: Collective) -> io
     if let Some(why) = &about.without_shm {
         writeln!(out, "# ranks of one node do not share memory: {why}")?;
     }
+    if comm.leaders() > 1 {
+        writeln!(out, "# {} leaders a node, in algorithms where it may have several", comm.leaders())?;
+    }
+    if comm.groups().by_domains().is_some() {
+        writeln!(out, "# nodes: {}", comm.groups())?;
+    }
     writeln!(out, "# a put costs {:.1} us, a byte {:.3} ns", costs.latency * 1e6, costs.byte * 1e9)
 }
 

@@ -1,15 +1,8 @@
-//! Shared segments: memory that other processes of this machine can map, without a name in any file system.
-//!
-//! A segment is a memfd. It goes with the last process that has it, however that ends, and its space is
-//! neither that of /dev/shm nor limited with it. The space is taken when the segment is made, so that a want
-//! of it is an error then and no SIGBUS later; and the segment is sealed against shrinking, so that whoever
-//! has mapped it may touch all of it, whatever becomes of its maker.
+//! Segments as memfds.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::MmapRaw;
 use rustix::fs::{
@@ -18,11 +11,12 @@ use rustix::fs::{
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, Resource, getpid, getrlimit};
 
-use super::room::{self, Owner, Room};
+use super::{DESCRIPTOR_BITS, Label, MAPPING_CURE, next_serial, nonce};
 use crate::error::{Error, Result};
+use crate::transport::room::{self, Owner, Room};
 
 /// A segment that this process has made.
-pub(super) struct Segment {
+pub struct Segment {
     descriptor: OwnedFd,
     len: usize,
     label: Label,
@@ -30,22 +24,8 @@ pub(super) struct Segment {
     maker: Pid,
 }
 
-/// A segment among all of its process: what tells it from another one that has its descriptor's number later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Label {
-    /// The descriptor's number in the process that made it.
-    pub descriptor: u32,
-    /// Never the same twice in a process.
-    serial: u64,
-}
-
 /// A segment's bytes in this process.
-pub(super) struct Mapping(MmapRaw);
-
-/// Bits of a label for the descriptor's number (Linux allows 2^20 unless told otherwise), and for the serial:
-/// together 63.
-const DESCRIPTOR_BITS: u32 = 24;
-const SERIAL_BITS: u32 = 39;
+pub struct Mapping(MmapRaw);
 
 /// Space is taken in pieces of so much, and before each it is asked how much there is: others take it at the same
 /// time.
@@ -59,9 +39,8 @@ impl Segment {
     ///
     /// Fails where there is no memory, or a limit is hit, with its cure.
     pub fn create(len: usize) -> Result<Segment> {
-        static LAST: AtomicU64 = AtomicU64::new(0);
         check_file_size(len)?;
-        let serial = LAST.fetch_add(1, Ordering::Relaxed) % (1 << SERIAL_BITS);
+        let serial = next_serial();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create(name(nonce(), serial), flags)
             .map_err(|e| refused("memfd_create", e, len, "raise `ulimit -n`"))?;
@@ -102,21 +81,7 @@ impl Segment {
     }
 }
 
-/// What helps where memory cannot be mapped.
-pub(super) const MAPPING_CURE: &str = "ask for less, or raise `ulimit -v` and vm.max_map_count";
-
 impl Label {
-    /// As a number below 2^63.
-    pub fn number(self) -> u64 {
-        u64::from(self.descriptor) | self.serial << DESCRIPTOR_BITS
-    }
-
-    /// The label with this number.
-    pub fn from_number(number: u64) -> Label {
-        let descriptor = (number % (1 << DESCRIPTOR_BITS)) as u32;
-        Label { descriptor, serial: (number >> DESCRIPTOR_BITS) % (1 << SERIAL_BITS) }
-    }
-
     /// What the link of its descriptor in /proc says, in the process with this nonce and whoever has opened it.
     pub fn link(self, nonce: u64) -> String {
         format!("/memfd:{} (deleted)", name(nonce, self.serial))
@@ -144,12 +109,6 @@ impl Mapping {
     pub fn len(&self) -> usize {
         self.0.len()
     }
-}
-
-/// A random word of this process, by which others know that they have found it and not a later one of its number.
-pub(super) fn nonce() -> u64 {
-    static NONCE: OnceLock<u64> = OnceLock::new();
-    *NONCE.get_or_init(|| fastrand::u64(..))
 }
 
 fn name(nonce: u64, serial: u64) -> String {
@@ -197,15 +156,6 @@ fn check_room(len: usize, rest: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_label_is_told_in_a_number() {
-        let label = Label { descriptor: (1 << DESCRIPTOR_BITS) - 1, serial: (1 << SERIAL_BITS) - 1 };
-        assert_eq!(label.number(), u64::MAX >> 1);
-        assert_eq!(Label::from_number(label.number()), label);
-        let one = Label { descriptor: 3, serial: 1 };
-        assert_eq!(Label::from_number(one.number()), one);
-    }
 
     #[test]
     fn what_is_mapped_stays_when_its_maker_gives_it_back() {

@@ -1,59 +1,15 @@
-//! A peer's process as others find it: its descriptors in /proc, and whether it lives.
-//!
-//! A process's number and a descriptor's are given again to others, so nothing is used before it is known to be
-//! what it is taken for: a segment says so by its name, a pipe by its inode.
+//! What /proc shows of another process.
 
 use std::ffi::CString;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fstat, open, readlink};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{PTracer, PidfdFlags, pidfd_open, set_ptracer};
 
-use crate::error::Error;
-use crate::rank::Rank;
-use crate::transport::segment::{Label, MAPPING_CURE, Mapping};
-
-/// A process of this machine, and of this process-number namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Home {
-    /// Its number.
-    pub pid: Pid,
-    /// Its random word.
-    pub nonce: u64,
-}
-
-/// A pipe of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pipe {
-    /// The descriptor's number there.
-    pub descriptor: u32,
-    /// Which pipe it is.
-    pub inode: u64,
-}
-
-/// What has become of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It is there.
-    Lives,
-    /// No thread of it runs any more.
-    Ended,
-    /// It is ending, or another process has its number, or this process may not or cannot look.
-    Unclear,
-}
-
-/// Why something of another process cannot be had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
-    /// The process has ended, or has let it go.
-    Gone(Errno),
-    /// There is something else in its place.
-    Another,
-    /// This process may not, or cannot.
-    Refused(&'static str, Errno),
-}
+use super::{Home, Missing, Pipe, State};
+use crate::transport::segment::{Label, Mapping};
 
 impl Home {
     /// Maps a segment of the process.
@@ -117,6 +73,19 @@ pub fn has_ended(life: impl AsFd) -> bool {
     matches!(poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(1))
 }
 
+impl Pipe {
+    /// One of this process.
+    pub fn of(end: &OwnedFd) -> std::result::Result<Pipe, Errno> {
+        Ok(Pipe { descriptor: end.as_raw_fd() as u32, inode: fstat(end)?.st_ino })
+    }
+}
+
+/// Says who may write the memory of this process: Yama lets only a process's parents, unless told; a kernel without it
+/// says EINVAL.
+pub fn let_write(tracer: PTracer) {
+    let _ = set_ptracer(tracer);
+}
+
 /// Opens what a descriptor names, for reading and writing.
 fn reopen(found: &OwnedFd) -> std::result::Result<OwnedFd, Missing> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -124,7 +93,6 @@ fn reopen(found: &OwnedFd) -> std::result::Result<OwnedFd, Missing> {
 }
 
 fn own_path(descriptor: &OwnedFd) -> CString {
-    use std::os::fd::AsRawFd;
     // A number has no zero byte.
     CString::new(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).unwrap_or_default()
 }
@@ -133,43 +101,6 @@ fn missing(call: &'static str, error: Errno) -> Missing {
     match error {
         Errno::NOENT | Errno::SRCH => Missing::Gone(error),
         error => Missing::Refused(call, error),
-    }
-}
-
-impl Missing {
-    /// As an error of a put to this rank.
-    pub fn of(self, rank: Rank, what: &str) -> Error {
-        match self {
-            Missing::Gone(error) => {
-                Error::Lost { rank, how: format!("its {what} is gone from /proc: {error}, on shm") }
-            }
-            Missing::Another => {
-                let what = format!("the {what} of rank {rank} is no more what it was");
-                Error::transport("put", what, "has it ended, or put its window away?")
-            }
-            Missing::Refused(call, error) => {
-                Error::transport(call, format!("{error}, the {what} of rank {rank}"), cure(call, error))
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Missing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Missing::Gone(error) => write!(f, "its process is not in /proc: {error}"),
-            Missing::Another => write!(f, "/proc shows another process under its number"),
-            Missing::Refused(call, error) => write!(f, "{call}: {error}; {}", cure(call, *error)),
-        }
-    }
-}
-
-fn cure(call: &str, error: Errno) -> &'static str {
-    match error {
-        Errno::MFILE | Errno::NFILE => "raise `ulimit -n`",
-        Errno::ACCESS | Errno::PERM => "start all ranks as one user, from a program that it may read",
-        _ if call == "mmap" => MAPPING_CURE,
-        _ => "see the system's log",
     }
 }
 

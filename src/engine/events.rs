@@ -1,0 +1,44 @@
+//! What a transport has said and nobody has looked at yet.
+#![forbid(unsafe_code)]
+
+use crate::error::Result;
+use crate::transport::{Event, Transport};
+
+/// Events, in their order.
+#[derive(Default)]
+pub struct Events {
+    come: Vec<Event>,
+    seen: usize,
+}
+
+impl Events {
+    /// Whether all have been looked at.
+    pub fn is_empty(&self) -> bool {
+        self.seen == self.come.len()
+    }
+
+    /// The next one, which stays.
+    pub fn peek(&self) -> Option<Event> {
+        self.come.get(self.seen).copied()
+    }
+
+    /// The next one.
+    pub fn take(&mut self) -> Option<Event> {
+        let event = self.peek();
+        self.seen += usize::from(event.is_some());
+        event
+    }
+
+    /// Asks the transport for more instead of these; whether there are any.
+    pub fn refill(&mut self, transport: &mut dyn Transport) -> Result<bool> {
+        self.clear();
+        transport.poll(&mut self.come)?;
+        Ok(!self.is_empty())
+    }
+
+    /// Nobody is to look at the rest.
+    pub fn clear(&mut self) {
+        self.come.clear();
+        self.seen = 0;
+    }
+}

@@ -1,0 +1,243 @@
+//! What comes from the transport finds its operation, or waits for the call that it is about to begin here.
+#![forbid(unsafe_code)]
+
+use super::Engine;
+use super::call::{Call, Header, Kind};
+use super::notice::Notice;
+use super::operation::{Kept, Operation, Payload, Shown, Unequal};
+use super::run::Unexpected;
+use super::slots::Landed;
+use super::tokens::Use;
+use crate::error::{Error, Result};
+use crate::plan::Side;
+use crate::rank::Rank;
+use crate::transport::Event;
+
+/// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are.
+const KEPT: usize = 64;
+/// Messages for calls to come that are left in each neighbour's slots.
+const LEFT: usize = 2;
+
+/// A message for a call that has not begun here.
+pub(super) struct Waiting {
+    /// By which channel it came.
+    pub(super) channel: usize,
+    /// Its head.
+    pub(super) header: Header,
+    /// Where its data are.
+    pub(super) kept: Kept,
+}
+
+impl Engine {
+    pub(super) fn handle(&mut self, event: Event) -> Result<()> {
+        match event {
+            Event::Sent(token) => match self.io.tokens.give_back(token) {
+                Use::Slot => Ok(()),
+                Use::Block(handle) => {
+                    self.stir(handle, Operation::sent);
+                    Ok(())
+                }
+            },
+            Event::Notice(bits) => match Notice::decode(bits) {
+                Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
+                    self.message(Landed { channel: channel as usize, slot: slot.into() })
+                }
+                Notice::Credit { channel, slots } if self.io.slots.has(channel) => {
+                    self.io.slots.credit(channel, slots);
+                    self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
+                    Ok(())
+                }
+                Notice::Block { operation, round, shared } => {
+                    let landed = self.stir(operation.into(), |operation| operation.landed(round, shared));
+                    awaited(landed, || format!("a block of operation {operation}, round {round}"))
+                }
+                Notice::Staged { operation, source, slot } => {
+                    let staged =
+                        self.stir(operation.into(), |operation| operation.staged(source as usize, slot));
+                    awaited(staged, || format!("a piece of operation {operation} from its source {source}"))
+                }
+                _ => Err(nonsense(format!("a notice {bits:#010x}"))),
+            },
+        }
+    }
+
+    /// A message has landed in a slot: it is taken by its operation, or waits for it.
+    pub(super) fn message(&mut self, landed: Landed) -> Result<()> {
+        let could = self.io.slots.may_send(landed.channel);
+        let header = self.io.slots.header(landed)?;
+        if !could {
+            // Whatever waited for a slot of this channel.
+            self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
+        }
+        let waiting = Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) };
+        if let Some(waiting) = self.take(waiting)? {
+            self.keep(waiting, landed);
+        }
+        Ok(())
+    }
+
+    /// Gives a message to its operation; gives it back where the operation is still to begin.
+    fn take(&mut self, message: Waiting) -> Result<Option<Waiting>> {
+        let call = message.header.call;
+        let found = self.operations.iter_mut().flatten().find(|entry| {
+            let own = entry.operation.call();
+            (own.communicator, own.number) == (call.communicator, call.number)
+        });
+        let Some(entry) = found else {
+            // Where none has been made, all are to come.
+            let to_come =
+                self.calls.get(&call.communicator).is_none_or(|calls| calls.is_to_come(call.number));
+            return if to_come && !self.freed.contains(&call.communicator) {
+                Ok(Some(message))
+            } else {
+                self.late(message).map(|()| None)
+            };
+        };
+        if entry.operation.call() != call {
+            let mine = entry.operation.call().signature.to_string();
+            return Err(self.disagreement(message.channel, call, mine));
+        }
+        let peer = self.io.slots.rank_of(message.channel);
+        let agreed = match message.header.kind {
+            Kind::Data { .. } | Kind::Shown { .. } | Kind::Turn { .. }
+                if entry.operation.is_to_start(&message.header) =>
+            {
+                return Ok(Some(message));
+            }
+            Kind::Data { round, bytes } | Kind::Shown { round, bytes, .. } => {
+                let payload = match &message.kept {
+                    Kept::InSlot(landed) => {
+                        let (memory, start, room) = self.io.slots.payload(*landed);
+                        Payload::InSlot(memory, start, room)
+                    }
+                    Kept::Copied(bytes) => Payload::Copied(bytes),
+                };
+                let agreed = entry.operation.is_as_long(round, bytes);
+                if agreed.is_ok() {
+                    let taken = match message.header.kind {
+                        _ if !entry.operation.is_of_this_start(&message.header) => Err(Unexpected { round }),
+                        Kind::Shown { runs, .. } => {
+                            let shown = Shown::read(&payload, runs, peer, &mut *self.io.transport)?;
+                            entry.operation.shown(round, shown, &mut *self.io.transport)?
+                        }
+                        _ => entry.operation.message(round, &payload)?,
+                    };
+                    awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
+                }
+                agreed
+            }
+            Kind::Loaded { round } => {
+                entry.operation.loaded(peer, &message.header, round);
+                Ok(())
+            }
+            Kind::Turn { round } => {
+                entry.operation.admitted(peer, &message.header, round);
+                Ok(())
+            }
+            Kind::Taken { pieces } => {
+                entry.operation.taken(peer, &message.header, pieces);
+                Ok(())
+            }
+            Kind::Ready { .. } | Kind::Again => entry.operation.ready(peer, &message.header),
+        };
+        entry.stirred = true;
+        if let Err(unequal) = agreed {
+            return Err(self.unequal(peer, call, unequal));
+        }
+        if let Kept::InSlot(landed) = message.kept {
+            self.io.slots.release(landed);
+        }
+        Ok(None)
+    }
+
+    /// A message that waits is copied out of its slot, so that it does not hold up those behind it; but for
+    /// the first few, which leave their sender enough. Beyond a bound they stay, and it runs out of slots.
+    fn keep(&mut self, mut waiting: Waiting, landed: Landed) {
+        let kept = self.waiting.iter().filter(|other| other.channel == waiting.channel).count();
+        if (LEFT..KEPT).contains(&kept) {
+            waiting.kept = Kept::Copied(self.io.slots.copied(landed, waiting.header.data()));
+            self.io.slots.release(landed);
+        } else {
+            self.io.slots.hold(landed);
+        }
+        self.waiting.push(waiting);
+    }
+
+    pub(super) fn deliver_waiting(&mut self, call: Call) -> Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        for message in std::mem::take(&mut self.waiting) {
+            let own = message.header.call;
+            let same = (own.communicator, own.number) == (call.communicator, call.number);
+            let left = if same { self.take(message)? } else { Some(message) };
+            self.waiting.extend(left);
+        }
+        Ok(())
+    }
+
+    /// A message for a call that is over here. That a peer is ready may come late, where all that was
+    /// to be put to it went ahead; anything else means another call of the same number.
+    fn late(&mut self, message: Waiting) -> Result<()> {
+        let Header { kind, call, iteration } = message.header;
+        let calls = self.calls.get(&call.communicator);
+        let past = calls.and_then(|calls| calls.past.iter().find(|past| past.call.number == call.number));
+        let harmless = !matches!(kind, Kind::Data { .. } | Kind::Shown { .. });
+        let freed = self.freed.contains(&call.communicator);
+        let mine = match past {
+            // Of a communicator that was freed, or so long ago that it is not remembered.
+            None if harmless => {
+                self.drop_message(message);
+                return Ok(());
+            }
+            Some(past) if past.call == call && harmless && iteration < past.starts => {
+                self.drop_message(message);
+                return Ok(());
+            }
+            None if freed => "a call on a communicator that was freed here".to_owned(),
+            Some(past) if past.call == call => format!("{}, which is over here", call.signature),
+            Some(past) => past.call.signature.to_string(),
+            None => "a call long past".to_owned(),
+        };
+        Err(self.disagreement(message.channel, call, mine))
+    }
+
+    fn drop_message(&mut self, message: Waiting) {
+        if let Kept::InSlot(landed) = message.kept {
+            self.io.slots.release(landed);
+        }
+    }
+
+    /// Two ranks that mean the same call, but not the same part between them.
+    fn unequal(&self, peer: Rank, call: Call, Unequal { side, mine, theirs }: Unequal) -> Error {
+        let (rank, signature) = (self.place().rank, call.signature);
+        let sends = |bytes, to| format!("{signature} with {bytes} bytes for rank {to}");
+        let awaits = |bytes, from| format!("{signature} with {bytes} bytes from rank {from}");
+        let (mine, theirs) = match side {
+            Side::Put => (sends(mine, peer), awaits(theirs, rank)),
+            Side::Arrival => (awaits(mine, peer), sends(theirs, rank)),
+        };
+        Error::Disagreement { number: call.number.into(), rank, mine, peer, theirs }
+    }
+
+    fn disagreement(&self, channel: usize, theirs: Call, mine: String) -> Error {
+        Error::Disagreement {
+            number: theirs.number.into(),
+            rank: self.place().rank,
+            mine,
+            peer: self.io.slots.rank_of(channel),
+            theirs: theirs.signature.to_string(),
+        }
+    }
+}
+
+fn awaited(landed: Option<std::result::Result<(), Unexpected>>, what: impl FnOnce() -> String) -> Result<()> {
+    match landed {
+        Some(Ok(())) => Ok(()),
+        _ => Err(nonsense(format!("{}, which is not awaited", what()))),
+    }
+}
+
+fn nonsense(what: String) -> Error {
+    Error::transport("notice", format!("a peer sent {what}"), "are all ranks of one version and one job?")
+}

@@ -1,0 +1,161 @@
+//! A small call's plan as one line of steps, for when the call is made again.
+//!
+//! What a run decides anew at every event, it nearly always decides in the same way: here it is decided once. Every
+//! put stands as early as lockstep allows, before the next arrival in the order of rounds. So ranks that go
+//! along their lines never wait for each other in a circle: what is put in a round waits for earlier rounds only.
+#![forbid(unsafe_code)]
+
+use super::course::Course;
+use super::io::Io;
+use crate::engine::call::{Call, DataHead};
+use crate::engine::leg::{Stretches, total};
+use crate::plan::{Landing, Needs, Plan, Side};
+
+/// Rounds of the longest line: the plans of small calls have fewer, but for chains of many ranks.
+const MOST_ROUNDS: u32 = 64;
+
+/// The steps of one rank.
+pub struct Line {
+    /// The heads of its messages.
+    pub heads: DataHead,
+    /// What is done, one after the other.
+    pub steps: Box<[Step]>,
+}
+
+/// A message that is sent or taken in.
+pub struct Step {
+    /// Of which round.
+    pub round: u32,
+    /// Where its bytes are from, or belong.
+    pub stretches: Stretches,
+    /// How many they are.
+    pub bytes: u64,
+    /// What is done with them.
+    pub act: Act,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Act {
+    /// Puts them into a slot of this channel.
+    Put {
+        /// Its number here.
+        channel: usize,
+    },
+    /// Takes them in, once they are there.
+    TakeIn(Landing),
+}
+
+impl Line {
+    /// Of an operation whose messages travel in slots; `None` where its plan has no such line.
+    pub fn new(course: &Course, io: &Io) -> Option<Line> {
+        let order = order(course.plan()).filter(|_| !course.is_direct())?;
+        let steps = order.into_iter().map(|(round, side)| step(course, io, round, side));
+        Some(Line { heads: DataHead::new(course.call), steps: steps.collect::<Option<_>>()? })
+    }
+
+    /// Makes it another call's of the same signature.
+    pub fn renew(&mut self, call: Call) {
+        self.heads.renumber(call.number);
+    }
+}
+
+/// The legs of a plan's rounds in the order of their steps; `None` where rounds are many, or an arrival must wait
+/// for its round's put.
+fn order(plan: &dyn Plan) -> Option<Vec<(u32, Side)>> {
+    let rounds = plan.rounds();
+    if rounds > MOST_ROUNDS {
+        return None;
+    }
+    let (mut order, mut is_put) = (Vec::new(), [false; MOST_ROUNDS as usize]);
+    for arrived in 0..=rounds {
+        for round in 0..rounds {
+            if !is_put[round as usize] && is_due(plan, round, arrived) {
+                is_put[round as usize] = true;
+                order.extend(plan.round(round).put.map(|_| (round, Side::Put)));
+            }
+        }
+        if arrived < rounds {
+            // What arrives may take the place of what is still to be put.
+            if !is_put[arrived as usize] {
+                return None;
+            }
+            order.extend(plan.round(arrived).arrival.map(|_| (arrived, Side::Arrival)));
+        }
+    }
+    Some(order)
+}
+
+/// Whether a round's put, if any, needs no more than the arrivals of the rounds before `arrived`.
+fn is_due(plan: &dyn Plan, round: u32, arrived: u32) -> bool {
+    match plan.round(round).needs {
+        Needs::Nothing => true,
+        Needs::Arrival(needed) => needed < arrived,
+        Needs::AllBefore(needed) => needed <= arrived,
+    }
+}
+
+fn step(course: &Course, io: &Io, round: u32, side: Side) -> Option<Step> {
+    let stretches: Stretches = course.stretches(round, side).iter().copied().collect();
+    let act = match side {
+        Side::Put => Act::Put { channel: course.channel(course.plan().round(round).put?.peer, io).ok()? },
+        Side::Arrival => Act::TakeIn(course.plan().round(round).landing),
+    };
+    Some(Step { round, bytes: total(&stretches) as u64, stretches, act })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::algorithm::groups::Groups;
+    use crate::algorithm::{CATALOGUE, Shape, named};
+    use crate::collective::Collective;
+    use crate::rank::Rank;
+
+    /// Ranks that go along their lines, each as far as it can at its turn, until nobody gets any further.
+    fn all_arrive(plans: &[Box<dyn Plan>]) -> bool {
+        let mut lines: Vec<_> =
+            plans.iter().map(|plan| order(&**plan).unwrap().into_iter().peekable()).collect();
+        let (mut landed, mut moved): (HashSet<(Rank, u32)>, _) = (HashSet::new(), true);
+        while std::mem::replace(&mut moved, false) {
+            for ((line, plan), rank) in lines.iter_mut().zip(plans).zip(0..) {
+                while let Some((round, side)) =
+                    line.next_if(|&(round, side)| side == Side::Put || landed.contains(&(rank, round)))
+                {
+                    moved = true;
+                    if let (Side::Put, Some(put)) = (side, plan.round(round).put) {
+                        landed.insert((put.peer, round));
+                    }
+                }
+            }
+        }
+        lines.iter_mut().all(|line| line.peek().is_none())
+    }
+
+    #[test]
+    fn every_plan_of_few_rounds_has_a_line_on_which_nobody_waits_in_a_circle() {
+        let mut lines = 0;
+        for p in (1..=34).chain([64, 65]) {
+            for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)) {
+                for shape in entry.shapes(p) {
+                    let plans = entry.plans(&shape);
+                    if plans.iter().all(|plan| plan.rounds() <= MOST_ROUNDS) {
+                        lines += 1;
+                        assert!(all_arrive(&plans), "{} of {p} ranks", entry.name);
+                    }
+                }
+            }
+        }
+        assert!(lines > 1000);
+    }
+
+    #[test]
+    fn a_plan_of_many_rounds_has_none() {
+        let ring =
+            |p| named(Collective::Alltoall, "ring").unwrap().plans(&Shape::new(Groups::alone(p), 0, 1, None));
+        assert!(ring(65).iter().all(|plan| order(&**plan).is_some()));
+        assert!(ring(66).iter().all(|plan| order(&**plan).is_none()));
+    }
+}

@@ -1,0 +1,80 @@
+//! Bytes that have come, wherever they lie until they are taken in.
+#![forbid(unsafe_code)]
+
+use super::course::Course;
+use crate::engine::leg::Stretch;
+use crate::error::Result;
+use crate::plan::Landing;
+use crate::transport::memory::Memory;
+
+/// Changes bytes, given as many others.
+pub type Act<'a> = dyn FnMut(&mut [u8], &[u8]) -> Result<()> + 'a;
+
+/// A string of bytes that is stored, or combined with what this rank has. Some of it may lie elsewhere than the rest.
+pub trait Bytes {
+    /// Copies `len` of them, from `from` on, to `at` of a memory.
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize);
+
+    /// Lets `act` change `len` bytes at `at` of a memory, given as many of these from `from` on: at once, or part by
+    /// part.
+    fn combine(&self, from: usize, to: &Memory, at: usize, len: usize, act: &mut Act<'_>) -> Result<()>;
+}
+
+/// The data of a message.
+pub enum Payload<'m> {
+    /// In a slot: from where on, and how many bytes at most.
+    InSlot(&'m Memory, usize, usize),
+    /// Copied out of one.
+    Copied(&'m [u8]),
+}
+
+impl Payload<'_> {
+    /// The most bytes that there can be.
+    pub fn room(&self) -> usize {
+        match self {
+            Payload::InSlot(_, _, room) => *room,
+            Payload::Copied(copy) => copy.len(),
+        }
+    }
+
+    /// The first of them.
+    pub fn copied(&self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        match self {
+            Payload::InSlot(memory, start, _) => memory.read(*start, &mut bytes),
+            Payload::Copied(copy) => bytes.copy_from_slice(&copy[..len]),
+        }
+        bytes
+    }
+}
+
+impl Bytes for Payload<'_> {
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize) {
+        match self {
+            Payload::InSlot(memory, start, _) => to.copy(at, memory, start + from, len),
+            Payload::Copied(copy) => to.write(at, &copy[from..from + len]),
+        }
+    }
+
+    fn combine(&self, from: usize, to: &Memory, at: usize, len: usize, act: &mut Act<'_>) -> Result<()> {
+        match self {
+            Payload::InSlot(memory, start, _) => to.combine(at, memory, start + from, len, act),
+            Payload::Copied(copy) => to.change(at, len, |mine| act(mine, &copy[from..from + len])),
+        }
+    }
+}
+
+/// Stores bytes where they belong, or combines them with what this rank has.
+pub fn land(from: &impl Bytes, into: &[Stretch], landing: Landing, course: &Course) -> Result<()> {
+    let mut at = 0;
+    for stretch in into {
+        match landing {
+            Landing::Store => from.store(at, course.to(), stretch.at, stretch.len),
+            _ => from.combine(at, course.to(), stretch.at, stretch.len, &mut |mine, theirs| {
+                course.fold(mine, theirs, landing)
+            })?,
+        }
+        at += stretch.len;
+    }
+    Ok(())
+}

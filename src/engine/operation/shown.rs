@@ -1,0 +1,196 @@
+//! What a source shows: bytes that it leaves where they are, because their target can read them there.
+//!
+//! A word in a slot says where they are. The target takes them in when it is their turn, straight from the source's
+//! memory, and says so; until then the source leaves them alone. So what is folded crosses memory once less than
+//! through staging.
+#![forbid(unsafe_code)]
+
+use smallvec::SmallVec;
+
+use super::course::Course;
+use super::payload::{self, Act, Bytes, Payload};
+use crate::engine::call::{PAIR, shown_bytes};
+use crate::engine::leg::{Stretch, total};
+use crate::engine::slots::PAYLOAD;
+use crate::error::{Error, Result};
+use crate::plan::Landing;
+use crate::rank::Rank;
+use crate::transport::memory::Memory;
+use crate::transport::{RemoteKey, Segment, Transport};
+
+/// Bytes of a source's memory, in the order in which they are taken.
+pub struct Shown {
+    /// Whose, in the world.
+    peer: Rank,
+    memory: Memory,
+    runs: SmallVec<[Segment; 2]>,
+}
+
+/// Whether there is something to show, and a message has room to say where it is.
+pub fn fits(stretches: &[Stretch]) -> bool {
+    let has_room = |runs| shown_bytes(runs) <= PAYLOAD;
+    total(stretches) > 0 && u16::try_from(stretches.len()).is_ok_and(has_room)
+}
+
+/// A message's data, which say where the bytes of these stretches of a region are.
+pub fn words(key: RemoteKey, stretches: &[Stretch]) -> impl Iterator<Item = u8> {
+    let runs = stretches.iter().map(move |run| [key.base.wrapping_add(run.at as u64), run.len as u64]);
+    std::iter::once([0, key.key]).chain(runs).flatten().flat_map(u64::to_le_bytes)
+}
+
+impl Shown {
+    /// What a peer's message says that it shows, in so many runs. Fails where the peer does not.
+    pub fn read(from: &Payload<'_>, runs: u16, peer: Rank, transport: &mut dyn Transport) -> Result<Shown> {
+        let senseless = || {
+            let what = format!("rank {peer} shows memory that it does not have");
+            Error::transport("view", what, "are all ranks of one version and one job?")
+        };
+        let len = shown_bytes(runs);
+        if len > from.room() {
+            return Err(senseless());
+        }
+        let words = from.copied(len);
+        let word = |at: usize| words[at..].first_chunk().map_or(0, |&eight| u64::from_le_bytes(eight));
+        let memory = transport.view(peer, RemoteKey { base: 0, key: word(8) })?;
+        let run = |i: usize| Segment { offset: word(PAIR * i) as usize, len: word(PAIR * i + 8) as usize };
+        let runs: SmallVec<[Segment; 2]> = (1..=usize::from(runs)).map(run).collect();
+        let lies_there =
+            |run: &Segment| run.offset.checked_add(run.len).is_some_and(|end| end <= memory.len());
+        if runs.iter().all(lies_there) { Ok(Shown { peer, memory, runs }) } else { Err(senseless()) }
+    }
+
+    /// How many bytes.
+    pub fn bytes(&self) -> usize {
+        self.runs.iter().fold(0, |all, run| all.saturating_add(run.len))
+    }
+
+    /// Stores them where they belong, or combines them with what this rank has. False where their source has shut down,
+    /// and nothing was read: they are its user's again.
+    pub fn land(
+        &self,
+        into: &[Stretch],
+        landing: Landing,
+        course: &Course,
+        transport: &mut dyn Transport,
+    ) -> Result<bool> {
+        let mut landed = Ok(());
+        let shown =
+            transport.while_shown(self.peer, &mut || landed = payload::land(self, into, landing, course))?;
+        landed.map(|()| shown)
+    }
+
+    /// Gives `len` of the bytes, from `from` on, to `each`, run by run: how many went before, where they lie, and
+    /// how many they are.
+    fn each(
+        &self,
+        from: usize,
+        len: usize,
+        mut each: impl FnMut(usize, usize, usize) -> Result<()>,
+    ) -> Result<()> {
+        let (mut skipped, mut done) = (from, 0);
+        for run in &self.runs {
+            let here = run.len.saturating_sub(skipped).min(len - done);
+            if here > 0 {
+                each(done, run.offset + skipped, here)?;
+                done += here;
+            }
+            skipped = skipped.saturating_sub(run.len);
+        }
+        Ok(())
+    }
+}
+
+impl Bytes for Shown {
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize) {
+        // A copy does not fail.
+        let _ = self.each(from, len, |done, start, len| {
+            to.copy(at + done, &self.memory, start, len);
+            Ok(())
+        });
+    }
+
+    fn combine(&self, from: usize, to: &Memory, at: usize, len: usize, act: &mut Act<'_>) -> Result<()> {
+        self.each(from, len, |done, start, len| to.combine(at + done, &self.memory, start, len, &mut *act))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::loopback::Loopback;
+    use proptest::prelude::*;
+
+    fn shown(data: &[u8], runs: u16, of: usize) -> Result<Shown> {
+        let mut world = Loopback::world(2, 1)?;
+        let memory = Memory::zeroed(of)?;
+        let numbers: Vec<u8> = (0..of).map(|i| i as u8).collect();
+        memory.write(0, &numbers);
+        let region = world[0].register(memory)?;
+        assert_eq!(region.remote.near.key, 1);
+        Shown::read(&Payload::Copied(data), runs, 0, &mut world[1])
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_run_by_run(lengths in proptest::collection::vec(1usize..20, 1..6), from: usize, len: usize) {
+            let mut at = 3;
+            let stretch = |&len: &usize| {
+                at += len + 2;
+                Stretch { at: at - len, there: 0, len }
+            };
+            let stretches: Vec<_> = lengths.iter().map(stretch).collect();
+            let key = RemoteKey { base: 0, key: 1 };
+            let words: Vec<u8> = words(key, &stretches).collect();
+            let all = total(&stretches);
+            let shown = shown(&words, lengths.len() as u16, 200).unwrap();
+            prop_assert_eq!(shown.bytes(), all);
+            let (from, to) = (from % all, Memory::zeroed(200).unwrap());
+            let len = len % (all - from + 1);
+            let expected: Vec<u8> =
+                stretches.iter().flat_map(|run| run.at..run.at + run.len).map(|byte| byte as u8).collect();
+            let read = |to: &Memory| {
+                let mut bytes = vec![0; len];
+                to.read(7, &mut bytes);
+                bytes
+            };
+            shown.store(from, &to, 7, len);
+            prop_assert_eq!(read(&to), &expected[from..from + len]);
+            let mut double = |mine: &mut [u8], theirs: &[u8]| {
+                mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.wrapping_add(*theirs));
+                Ok(())
+            };
+            shown.combine(from, &to, 7, len, &mut double).unwrap();
+            let twice: Vec<u8> = expected[from..from + len].iter().map(|byte| byte.wrapping_mul(2)).collect();
+            prop_assert_eq!(read(&to), twice);
+        }
+    }
+
+    #[test]
+    fn no_more_is_shown_than_a_message_has_room_for() {
+        let most = PAYLOAD / PAIR - 1;
+        let runs = |count| vec![Stretch { at: 0, there: 0, len: 1 }; count];
+        for (count, fit) in [(0, false), (1, true), (most, true), (most + 1, false), ((1 << 16) + 1, false)] {
+            assert_eq!(fits(&runs(count)), fit, "{count} runs");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_an_error_that_names_the_rank() {
+        let words = |key, at, len| -> Vec<u8> {
+            words(RemoteKey { base: 0, key }, &[Stretch { at, there: 0, len }]).collect()
+        };
+        let good = words(1, 90, 10);
+        assert!(shown(&good, 1, 100).is_ok());
+        let bad = [
+            (good.clone(), 2),
+            (good, u16::MAX),
+            (words(1, 91, 10), 1),
+            (words(1, usize::MAX, 10), 1),
+            (words(2, 0, 10), 1),
+        ];
+        for (words, runs) in bad {
+            let error = shown(&words, runs, 100).err().unwrap().to_string();
+            assert!(error.contains("rank 0"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Small calls that were made before go straight along their [`Line`] of steps.
+//!
+//! To its peers it is the call that it always was, with the same messages in the same slots. Whatever is out of the
+//! ordinary, such as a put that is not taken, a disagreement, another thread, or a wait that outlasts this
+//! rank's patience, is left to the operation's run: it is told which steps are done, and finds what has landed among
+//! the messages that wait for a call to begin.
+#![forbid(unsafe_code)]
+
+use smallvec::SmallVec;
+
+use super::call::{CREDITS, Call, Header, Kind};
+use super::mail::Waiting;
+use super::notice::Notice;
+use super::operation::{Act, Kept, Line, Operation, Payload, Step};
+use super::rest::Ask;
+use super::slots::Landed;
+use super::task::{Again, in_slots};
+use super::{Engine, Entry, Handle};
+use crate::error::Result;
+use crate::plan::Landing;
+use crate::transport::Event;
+
+/// Messages of later rounds that are left in their slots: of more, their sender might have too few.
+const HELD: usize = 4;
+
+/// What has landed before its step.
+struct Early {
+    /// The rounds of which nothing has landed, a bit each.
+    missing: u64,
+    messages: SmallVec<[Message; HELD]>,
+}
+
+#[derive(Clone, Copy)]
+struct Message {
+    round: u32,
+    bytes: u64,
+    landed: Landed,
+}
+
+impl Early {
+    fn new(line: &Line) -> Self {
+        let arrivals = line.steps.iter().filter(|step| matches!(step.act, Act::TakeIn(_)));
+        Early {
+            missing: arrivals.fold(0, |rounds, step| rounds | 1 << step.round),
+            messages: SmallVec::new(),
+        }
+    }
+
+    /// False where it is not awaited, or they are too many.
+    fn add(&mut self, message: Message) -> bool {
+        let bit = 1_u64.checked_shl(message.round).unwrap_or(0);
+        let awaited = self.missing & bit != 0 && self.messages.len() < HELD;
+        if awaited {
+            self.missing &= !bit;
+            self.messages.push(message);
+        }
+        awaited
+    }
+
+    fn take(&mut self, round: u32) -> Option<Message> {
+        let at = self.messages.iter().position(|message| message.round == round)?;
+        Some(self.messages.swap_remove(at))
+    }
+}
+
+impl Engine {
+    /// Takes up what was asked for lately, with what it was asked for by.
+    pub fn recall(&mut self, ask: &Ask) -> Option<(Ask, Box<Operation>)> {
+        self.rest.take(ask)
+    }
+
+    /// Makes again what was [recalled](Self::recall), as the next call on its communicator; `None` where it is
+    /// over at once.
+    pub fn begin_again(
+        &mut self,
+        (ask, mut operation): (Ask, Box<Operation>),
+        again: Again,
+    ) -> Result<Option<Handle>> {
+        self.check()?;
+        let handle = self.vacancy()?;
+        let Call { communicator, signature, .. } = operation.call();
+        let call = self.calls.entry(communicator).or_default().next(communicator, signature);
+        operation.renew(call, handle as u16, in_slots(again.from, again.to), again.fold);
+        let idle = self.is_idle();
+        let gone = if idle { self.go_straight(&operation) } else { Ok(0) };
+        let gone = gone.map_err(|error| self.fail(error))?;
+        if operation.line(&self.io).is_some_and(|line| line.steps.len() == gone) {
+            self.put_away(operation, Some(ask), 1);
+            return Ok(None);
+        }
+        self.operations[handle] = Some(Entry::new(operation, Some(ask)));
+        self.start_or_forget(handle, gone).map(Some)
+    }
+
+    /// Whether nothing is under way.
+    fn is_idle(&self) -> bool {
+        self.operations.iter().flatten().all(|entry| entry.operation.is_done())
+    }
+
+    /// Goes along an operation's line; how many steps it got. Nothing else may be under way.
+    fn go_straight(&mut self, operation: &Operation) -> Result<usize> {
+        let Some(line) = operation.line(&self.io) else { return Ok(0) };
+        self.io.slots.spare(0);
+        let mut early = Early::new(line);
+        if !self.claim(operation.call(), &mut early) {
+            self.leave_to_run(operation.call(), early);
+            return Ok(0);
+        }
+        for (done, step) in line.steps.iter().enumerate() {
+            let gone = match step.act {
+                Act::Put { channel } => self.put_when_taken(operation, line, (step, channel), &mut early)?,
+                Act::TakeIn(landing) => self.await_and_take(operation, line, (step, landing), &mut early)?,
+            };
+            if !gone {
+                self.leave_to_run(operation.call(), early);
+                return Ok(done);
+            }
+        }
+        Ok(line.steps.len())
+    }
+
+    /// Makes a step's put, once there is a slot for it; false where the run is to do that.
+    fn put_when_taken(
+        &mut self,
+        operation: &Operation,
+        line: &Line,
+        (step, channel): (&Step, usize),
+        early: &mut Early,
+    ) -> Result<bool> {
+        while !operation.put(line, step, channel, &mut self.io)? {
+            if !self.listen(line, early)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes up what came before the call began; false where some of it is for the run, as what was copied out of
+    /// its slot, or means another call: it would be waited for in vain.
+    fn claim(&mut self, call: Call, early: &mut Early) -> bool {
+        let mut all = true;
+        self.waiting.retain(|waiting| {
+            let claimed = match (waiting.header, &waiting.kept) {
+                (
+                    Header { kind: Kind::Data { round, bytes }, call: theirs, iteration: 0 },
+                    &Kept::InSlot(landed),
+                ) if theirs == call => early.add(Message { round, bytes, landed }),
+                _ => false,
+            };
+            all &= claimed || waiting.header.call.name() != call.name();
+            !claimed
+        });
+        all
+    }
+
+    /// Waits for a step's message and takes it in; false where the run is to do that.
+    fn await_and_take(
+        &mut self,
+        operation: &Operation,
+        line: &Line,
+        (step, landing): (&Step, Landing),
+        early: &mut Early,
+    ) -> Result<bool> {
+        let message = loop {
+            match early.take(step.round) {
+                Some(message) => break message,
+                None if self.listen(line, early)? => {}
+                None => return Ok(false),
+            }
+        };
+        let (memory, start, room) = self.io.slots.payload(message.landed);
+        if message.bytes != step.bytes || step.bytes > room as u64 {
+            early.messages.push(message);
+            return Ok(false);
+        }
+        operation.take_in(step, landing, &Payload::InSlot(memory, start, room))?;
+        self.io.slots.release(message.landed);
+        self.pay()?;
+        Ok(true)
+    }
+
+    /// Looks for news; false where the run is to look after what it is, or to wait for it.
+    fn listen(&mut self, line: &Line, early: &mut Early) -> Result<bool> {
+        if self.events.is_empty() && !self.io.transport.is_quiet() {
+            self.refill()?;
+        }
+        let Some(event) = self.events.peek() else {
+            return Ok(!self.crowd.is_outside() && !self.patience.is_over());
+        };
+        let heard = self.hear(event, line, early)?;
+        if heard {
+            self.events.take();
+        }
+        Ok(heard)
+    }
+
+    fn hear(&mut self, event: Event, line: &Line, early: &mut Early) -> Result<bool> {
+        let Event::Notice(bits) = event else { return self.handle(event).map(|()| true) };
+        match Notice::decode(bits) {
+            Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
+                let landed = Landed { channel: channel as usize, slot: slot.into() };
+                let head = self.io.slots.head(landed);
+                if let Some((round, bytes)) = line.heads.read(&head) {
+                    let awaited = early.add(Message { round, bytes, landed });
+                    if awaited {
+                        self.io.slots.credit(channel, head[CREDITS]);
+                    }
+                    return Ok(awaited);
+                }
+                if line.heads.is_of_its_call(&head) {
+                    return Ok(false);
+                }
+                self.message(landed)?;
+                // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
+                self.pay()?;
+                Ok(true)
+            }
+            Notice::Credit { .. } => self.handle(event).map(|()| true),
+            _ => Ok(false),
+        }
+    }
+
+    /// What has landed waits for the run to begin.
+    fn leave_to_run(&mut self, call: Call, early: Early) {
+        for Message { round, bytes, landed } in early.messages {
+            self.io.slots.hold(landed);
+            let header = Header { kind: Kind::Data { round, bytes }, call, iteration: 0 };
+            self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collective::Collective;
+    use crate::engine::call::Signature;
+    use crate::engine::slots::Slots;
+    use crate::engine::vigil::{Limits, Vigil};
+    use crate::transport::loopback::Loopback;
+
+    fn call(number: u32, collective: Collective) -> Call {
+        Call { communicator: 3, number, signature: Signature::bare(collective) }
+    }
+
+    fn message(call: Call, round: u32, kept: Kept) -> Waiting {
+        let header = Header { kind: Kind::Data { round, bytes: 0 }, call, iteration: 0 };
+        Waiting { channel: 0, header, kept }
+    }
+
+    /// What is claimed of what waits, of a call with this many arrivals: how many, how many still wait, and whether
+    /// it was all.
+    fn claimed(arrivals: u32, waiting: Vec<Waiting>) -> (usize, usize, bool) {
+        let transport = Loopback::world(1, 0).unwrap().swap_remove(0);
+        let vigil = Vigil::new(None, Default::default(), Limits { tell: None, end: None });
+        let mut engine = Engine::new(Box::new(transport), Slots::default(), vigil, 1.0).unwrap();
+        engine.waiting = waiting;
+        let mut early = Early { missing: (1 << arrivals) - 1, messages: SmallVec::new() };
+        let all = engine.claim(call(5, Collective::Barrier), &mut early);
+        (early.messages.len(), engine.waiting.len(), all)
+    }
+
+    #[test]
+    fn a_line_waits_for_nothing_that_waits_for_it_already() {
+        let (own, next) = (call(5, Collective::Barrier), call(6, Collective::Barrier));
+        let in_slot = |slot| Kept::InSlot(Landed { channel: 0, slot });
+        let copied = || Kept::Copied(Vec::new());
+        assert_eq!(claimed(2, vec![message(own, 1, in_slot(0)), message(next, 0, copied())]), (1, 1, true));
+        assert_eq!(claimed(2, vec![message(own, 1, in_slot(0)), message(own, 0, copied())]), (1, 1, false));
+        let many = (0..HELD as u32 + 1).map(|round| message(own, round, in_slot(round as usize)));
+        assert_eq!(claimed(8, many.collect()), (HELD, 1, false));
+        let other = call(5, Collective::Broadcast);
+        assert_eq!(claimed(2, vec![message(other, 0, in_slot(0))]), (0, 1, false), "it is to be told");
+    }
+}

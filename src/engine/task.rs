@@ -1,0 +1,85 @@
+//! What the engine is told to do.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use super::call::Signature;
+use super::operation::{Pace, Path};
+use crate::fold::Fold;
+use crate::plan::Plan;
+use crate::plan::layout::Layout;
+use crate::rank::Rank;
+use crate::transport::Region;
+use crate::transport::memory::Memory;
+
+/// What is to be done by all ranks of a communicator.
+pub struct Task {
+    /// Which communicator.
+    pub communicator: u32,
+    /// The rank in the world of each of its ranks; `None` where they are the same.
+    pub group: Option<Arc<[Rank]>>,
+    /// What all ranks must agree on.
+    pub signature: Signature,
+    /// This rank's part.
+    pub plan: Box<dyn Plan>,
+    /// Where blocks lie.
+    pub layout: Box<dyn Layout>,
+    /// How far it may go ahead.
+    pub pace: Pace,
+    /// Bytes of a staged piece: a whole number of elements, and 0 where nothing is folded or packed.
+    pub piece: usize,
+    /// The most bytes of a put into its place, if not what the transport takes; at least 1.
+    pub longest: usize,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<Arc<dyn Fold>>,
+    /// Whether all travels in slots: every leg has at most [`PAYLOAD`](super::slots::PAYLOAD) bytes, and every
+    /// peer has a wide channel.
+    pub small: bool,
+    /// What is put.
+    pub from: Source,
+    /// Where it lands; `None`: in the same memory.
+    pub to: Option<Source>,
+}
+
+/// What moves in a call that was made before: all else is as it was.
+pub struct Again {
+    /// What is put.
+    pub from: Source,
+    /// Where it lands; `None`: in the same memory.
+    pub to: Option<Source>,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<Arc<dyn Fold>>,
+}
+
+/// Memory that a task moves.
+#[derive(Clone)]
+pub enum Source {
+    /// Registered already.
+    Registered(Region),
+    /// To be registered for this call, unless it is small.
+    Unregistered(Memory),
+}
+
+impl Source {
+    /// The bytes.
+    pub fn memory(&self) -> &Memory {
+        match self {
+            Source::Registered(region) => &region.memory,
+            Source::Unregistered(memory) => memory,
+        }
+    }
+
+    /// The bytes, without the registration.
+    pub fn into_memory(self) -> Memory {
+        match self {
+            Source::Registered(region) => region.memory,
+            Source::Unregistered(memory) => memory,
+        }
+    }
+}
+
+/// The path of a small call.
+pub(super) fn in_slots(from: Source, to: Option<Source>) -> Path {
+    let from = from.into_memory();
+    Path::Slots { to: to.map_or_else(|| from.clone(), Source::into_memory), from }
+}

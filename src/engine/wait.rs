@@ -1,0 +1,166 @@
+//! How a thread waits for an operation: it carries the engine on, lets others in, or leaves it to another one.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::crowd::Crowd;
+use super::{Engine, Entry, Handle};
+use crate::error::{Error, Result};
+
+/// The longest sleep, in case that a transport misses to wake us.
+const NAP: Duration = Duration::from_millis(100);
+/// The sleep while a transport is busy: nothing wakes us when it no longer is.
+const SHORT_NAP: Duration = Duration::from_micros(200);
+/// How long a rank that leaves waits for its neighbours' goodbyes.
+const LAST_CALL: Duration = Duration::from_secs(5);
+
+/// How a wait in the engine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// What was waited for is done.
+    Done,
+    /// Others want in, or what they wait for is done: to be let in, before one [waits on](Engine::wait_on).
+    LetIn,
+    /// Another thread carries the engine on already, and this one will be told.
+    ForAnother,
+}
+
+impl Engine {
+    /// Makes progress, and says whether an operation is done.
+    pub fn test(&mut self, handle: Handle) -> Result<bool> {
+        self.check()?;
+        let progressed = self.vigil.check().and_then(|()| self.progress());
+        let watched = progressed.and_then(|_| self.watch(handle));
+        watched.map_err(|error| self.fail(error))?;
+        Ok(self.is_done(handle))
+    }
+
+    /// Who wants in while a thread [waits](Self::wait) in here.
+    pub fn crowd(&self) -> Arc<Crowd> {
+        Arc::clone(&self.crowd)
+    }
+
+    /// Waits until an operation is done, or there is reason to leave for a moment.
+    pub fn wait(&mut self, handle: Handle) -> Result<Waited> {
+        self.check()?;
+        if self.is_done(handle) {
+            self.is_awaited(handle, false);
+            return Ok(Waited::Done);
+        }
+        if self.carried {
+            self.is_awaited(handle, true);
+            return self.watch(handle).map(|()| Waited::ForAnother).map_err(|error| self.fail(error));
+        }
+        self.is_awaited(handle, false);
+        self.carried = true;
+        let waited = self.wait_or_err(handle);
+        self.carried = matches!(waited, Ok(Waited::LetIn));
+        waited.map_err(|error| self.fail(error))
+    }
+
+    /// Goes on as the one that waits, after having let others in.
+    pub fn wait_on(&mut self, handle: Handle) -> Result<Waited> {
+        self.carried = false;
+        self.watch(handle).map_err(|error| self.fail(error))?;
+        self.wait(handle)
+    }
+
+    /// Whether others than the one that carries it on wait for an operation: they must be told of changes.
+    pub fn is_awaited_by_others(&self) -> bool {
+        self.awaiting > 0
+    }
+
+    /// Has `meanwhile` called by who waits, again and again while nothing happens.
+    pub fn while_waiting(&mut self, meanwhile: fn()) {
+        self.meanwhile = Some(meanwhile);
+    }
+
+    /// Leaves after a last barrier: after this no call is made.
+    ///
+    /// What this rank has put may still be queued in the transport, and goes only while it is polled; so
+    /// it stays until its neighbours have said goodbye, and with it that they are through the barrier.
+    pub fn leave(&mut self) {
+        self.vigil.farewell();
+        let until = Instant::now() + LAST_CALL;
+        while self.check().and_then(|()| self.vigil.check()).is_ok()
+            && !self.vigil.all_left()
+            && Instant::now() < until
+        {
+            self.events.clear();
+            let polled = self.events.refill(&mut *self.io.transport);
+            if polled.and_then(|_| self.io.transport.sleep(&[], SHORT_NAP)).is_err() {
+                break;
+            }
+        }
+        self.vigil.leave();
+        self.shut_down(Error::argument("communicator", "it was finalized", "make no calls after that"));
+    }
+
+    fn is_awaited(&mut self, handle: Handle, is: bool) {
+        let Some(Some(entry)) = self.operations.get_mut(handle) else { return };
+        match (std::mem::replace(&mut entry.awaited, is), is) {
+            (false, true) => self.awaiting += 1,
+            (true, false) => self.awaiting -= 1,
+            _ => {}
+        }
+    }
+
+    fn wait_or_err(&mut self, handle: Handle) -> Result<Waited> {
+        while !self.is_done(handle) {
+            let happened = !self.is_quiet() && self.progress()?;
+            if self.crowd.is_outside() || self.is_another_done() {
+                return Ok(Waited::LetIn);
+            }
+            let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll());
+            if may_sleep && self.patience.is_over() {
+                self.sleep(handle)?;
+            }
+        }
+        self.rest_from(handle);
+        Ok(Waited::Done)
+    }
+
+    /// Whether progress would do nothing: most looks, while a rank waits, are no more than this.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.held_up && self.events.is_empty() && self.io.transport.is_quiet()
+    }
+
+    /// Whether another thread's wait is over.
+    fn is_another_done(&self) -> bool {
+        self.awaiting > 0
+            && self.operations.iter().flatten().any(|entry| entry.awaited && entry.operation.is_done())
+    }
+
+    /// Looks after the wait for an operation, if it is not done.
+    fn watch(&mut self, handle: Handle) -> Result<()> {
+        if self.is_done(handle) {
+            self.rest_from(handle);
+            return Ok(());
+        }
+        let Some(Some(entry)) = self.operations.get_mut(handle) else { return Ok(()) };
+        let Entry { operation, stirs, wait, .. } = entry;
+        self.vigil.watch(wait, *stirs, || operation.waiting())
+    }
+
+    fn rest_from(&mut self, handle: Handle) {
+        if let Some(Some(entry)) = self.operations.get_mut(handle) {
+            self.vigil.rest(&mut entry.wait);
+        }
+    }
+
+    fn sleep(&mut self, handle: Handle) -> Result<()> {
+        self.watch(handle)?;
+        if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
+            meanwhile();
+        }
+        let nap = if self.held_up || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
+        let bell = self.crowd.wake();
+        let slept = match self.vigil.wake() {
+            Some(news) => self.io.transport.sleep(&[bell, news], nap),
+            None => self.io.transport.sleep(&[bell], nap),
+        };
+        self.crowd.hush();
+        slept
+    }
+}

@@ -1,0 +1,192 @@
+//! Which algorithm.
+#![forbid(unsafe_code)]
+
+use super::costs::{Costs, HANDSHAKE, many};
+use super::{Problem, SMALL};
+use crate::algorithm::{Entry, Nesting, Span};
+use crate::collective::Collective;
+
+/// What each further message of an all-to-all costs, in terms of a block's cost and of the crowd that it makes
+/// work. Measured on the emulated cluster with 8, 16 and 36 ranks on two cores.
+const MESSAGE: f64 = 0.7;
+/// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
+const WITHIN: f64 = 0.25;
+/// Seconds that a byte takes that is copied within a node, where a processor has it in a cache.
+const COPY: f64 = 1e-10;
+/// By how much it must be thought faster to be taken: the two constants before are assumed, and not measured.
+const MARGIN: f64 = 1.2;
+/// How often an all-to-all by leaders copies all of a rank's blocks: into its workspace, to who speaks of them, and
+/// out again. What a rank has heard of it copies besides.
+const COPIES: f64 = 3.0;
+/// Ranks to a core up to which they keep in step. Measured likewise: on the ring, parts of one size take 1.01 to
+/// 1.06 times the link's bound from 256 KiB on, on the circulant graph 1.01 with 8 ranks, 1.02 to 1.1 with 16 and
+/// 1.05 to 1.4 with 36.
+const FEW: f64 = 2.0;
+
+/// The algorithm in which leaders are on a ring.
+const RING_OF_LEADERS: &str = "leader-ring";
+
+impl Problem {
+    /// The algorithm, where none is asked for: the catalogue's first, unless the model speaks for another.
+    ///
+    /// Where ranks share nodes, the network is crossed once a node: what the model says of the nodes' leaders
+    /// counts, if there is an algorithm by leaders at all. The borders of a node's domains are crossed once where the
+    /// user says so, as nobody has measured from when on that pays; not by what fits a slot, which is no bytes to speak
+    /// of, and would come later by the rounds.
+    pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
+        if let Some(entry) = self.by_domains() {
+            return Some(entry);
+        }
+        if let Some(among) = self.among_nodes()
+            && let Some(entry) = self.by_leaders(among.flat(costs)?)
+            && self.leaders_pay(entry, costs)
+        {
+            return Some(entry);
+        }
+        self.flat(costs)
+    }
+
+    /// The algorithm in which leaders do what this one does.
+    fn by_leaders(&self, flat: &Entry) -> Option<&'static Entry> {
+        let name = match flat {
+            _ if flat.exchanges => "leader-doubling",
+            _ if is_on_ring(flat) => RING_OF_LEADERS,
+            _ => "leader",
+        };
+        let candidates = || self.candidates().filter(|entry| entry.nesting == Nesting::Any);
+        candidates().find(|entry| entry.name == name).or_else(|| candidates().next())
+    }
+
+    /// The algorithm that goes by domains, where the user has said so.
+    fn by_domains(&self) -> Option<&'static Entry> {
+        let wanted = self.domains.is_some_and(|domains| domains.wanted) && self.bytes > SMALL;
+        self.candidates().find(|entry| wanted && entry.nesting == Nesting::Domains)
+    }
+
+    /// Whether leaders are faster where they save messages only, as no byte crosses twice without them, either: of
+    /// parts that are handed out or collected, but where these then need a handshake, and else not, or are long; of an
+    /// all-to-all where the model says so.
+    fn leaders_pay(&self, leader: &Entry, costs: &Costs) -> bool {
+        match self.collective {
+            _ if self.is_rooted_in_parts() => {
+                let small = |entry| self.is_small(entry, 1, costs);
+                !self.goes_straight(costs) && (small(leader) || !self.flat(costs).is_some_and(small))
+            }
+            Collective::Alltoall => self.speakers_pay(leader, costs),
+            _ => true,
+        }
+    }
+
+    /// Whether an all-to-all with a message for each pair of nodes is faster than any in which ranks speak for
+    /// themselves: for short blocks, as each is copied more often, and hops twice more, within its nodes.
+    fn speakers_pay(&self, leader: &Entry, costs: &Costs) -> bool {
+        let Some(nodes) = self.nodes else { return false };
+        let within = 2 * (nodes.most - 1);
+        let turns = (nodes.count - 1).div_ceil(nodes.most);
+        let among = if nodes.equal { turns } else { nodes.count - 1 };
+        let handshake = if self.is_small(leader, 1, costs) { 0.0 } else { HANDSHAKE };
+        let hops = (1.0 + handshake + 2.0 * WITHIN) * costs.latency;
+        // Of few nodes few ranks speak, each of more than its own blocks.
+        let spoken_of = nodes.largest as f64 * f64::from(turns);
+        let copies = (COPIES * self.bytes as f64 + spoken_of) * COPY * costs.crowd;
+        let messages = f64::from(within + among) * self.message(costs);
+        let takes = hops + messages + spoken_of * costs.byte + copies;
+        takes * MARGIN < self.direct_takes(costs).min(self.relay_takes(costs))
+    }
+
+    /// The algorithm among ranks of which none share a node, or where that makes no difference.
+    pub(super) fn flat(&self, costs: &Costs) -> Option<&'static Entry> {
+        let better = match self.collective {
+            Collective::Allreduce if self.doubling_pays(costs) => Some("recursive-doubling"),
+            Collective::Allreduce if self.ring_pays(costs) => Some("ring"),
+            Collective::Allgather
+            | Collective::Allgatherv
+            | Collective::ReduceScatter
+            | Collective::ReduceScatterBlock => self.parts_algorithm(costs),
+            Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
+            _ if self.goes_straight(costs) => Some("linear"),
+            _ => None,
+        };
+        let candidates = || self.candidates().filter(|entry| !entry.is_nested());
+        let named = candidates().find(|entry| Some(entry.name) == better);
+        named.or_else(|| candidates().find(|entry| !entry.exchanges)).or(candidates().next())
+    }
+
+    /// The same for parts, where it is not whole parts on the circulant graph.
+    pub(super) fn parts_algorithm(&self, costs: &Costs) -> Option<&'static str> {
+        if self.is_even() {
+            return self.ring_pays(costs).then_some("ring");
+        }
+        if self.ring_of_blocks_pays(costs) {
+            return Some("ring-n");
+        }
+        (self.blocks_of_parts(costs) > 1).then_some("circulant-n")
+    }
+
+    /// Whether the ring is faster than the circulant graph though it has more rounds: where ranks share cores,
+    /// they are never quite in step, and at a new neighbour in each round one that is ahead meets one that is
+    /// late; on the ring each follows the other. Not where a part is on the link for less than a hop takes.
+    fn ring_pays(&self, costs: &Costs) -> bool {
+        costs.crowd > FEW && self.bytes > SMALL && self.outlasts_a_hop(costs)
+    }
+
+    /// Whether parts that are handed out or collected go straight between the root and their ranks: where they are long
+    /// the root's link is what all wait for, and a part that goes by other ranks comes later for it.
+    pub(super) fn goes_straight(&self, costs: &Costs) -> bool {
+        self.is_rooted_in_parts() && self.outlasts_a_hop(costs)
+    }
+
+    /// Whether one rank has the parts of all, before or after.
+    pub(super) fn is_rooted_in_parts(&self) -> bool {
+        use Collective::{Gather, Gatherv, Scatter, Scatterv};
+        matches!(self.collective, Scatter | Scatterv | Gather | Gatherv)
+    }
+
+    /// The same for parts that differ, in blocks of a mean part's size: `p - 1` hops, and waits where the
+    /// parts of neighbours are much longer than those of others, against what whole parts or blocks on the
+    /// circulant graph cost beside their time on the link (see [`blocks_of_parts`](Self::blocks_of_parts)).
+    fn ring_of_blocks_pays(&self, costs: &Costs) -> bool {
+        let rounds = f64::from(self.q().saturating_sub(1));
+        let whole = rounds * self.excess() as f64 * costs.byte;
+        let in_blocks = 2.0 * (rounds * self.bytes as f64 * costs.byte * costs.latency).sqrt();
+        let hops = f64::from(self.p - 1) * costs.latency;
+        // The heaviest half of the ring passes, and then one block goes around the rest of it.
+        let block = self.largest / u64::from(self.blocks_on_ring());
+        let heaviest = self.half.saturating_add(u64::from(self.p / 2).saturating_mul(block));
+        let waits = heaviest.saturating_sub(self.bytes) as f64 * costs.byte;
+        self.outlasts_a_hop(costs) && hops + waits < whole.min(in_blocks)
+    }
+
+    /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones.
+    fn doubling_pays(&self, costs: &Costs) -> bool {
+        let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
+        let rounds = if self.p.is_power_of_two() { q } else { q + 1.0 };
+        rounds * (costs.latency + m) < 2.0 * (q * costs.latency + m)
+    }
+
+    /// Whether blocks that are handed on in `q` rounds are faster than each by itself: for very short ones.
+    fn relay_pays(&self, costs: &Costs) -> bool {
+        // Two and three ranks have as many rounds either way.
+        self.q() < self.others() && self.relay_takes(costs) < self.direct_takes(costs)
+    }
+
+    /// Seconds of an all-to-all in `q` rounds, each with half of all blocks.
+    pub(super) fn relay_takes(&self, costs: &Costs) -> f64 {
+        f64::from(self.q()) * (costs.latency + self.bytes as f64 * costs.byte / 2.0)
+    }
+
+    /// Seconds of an all-to-all in which each block goes by itself.
+    pub(super) fn direct_takes(&self, costs: &Costs) -> f64 {
+        costs.latency + f64::from(self.others()) * self.message(costs) + self.on_the_link(costs)
+    }
+
+    /// What each further message of an all-to-all costs.
+    pub(super) fn message(&self, costs: &Costs) -> f64 {
+        costs.block * costs.crowd * MESSAGE * many(costs)
+    }
+}
+
+/// Whether blocks follow each other on a ring, of ranks or of leaders.
+pub(super) fn is_on_ring(entry: &Entry) -> bool {
+    entry.span == Span::Part || entry.name == RING_OF_LEADERS
+}

@@ -1,0 +1,185 @@
+//! How many blocks, how they travel, and what goes on together.
+#![forbid(unsafe_code)]
+
+use super::algorithm::is_on_ring;
+use super::costs::{Costs, HANDSHAKE, many};
+use super::{Problem, SMALL};
+use crate::algorithm::{Entry, Span};
+use crate::collective::{Collective, Numbering};
+use crate::engine::notice::MAX_BLOCKS;
+use crate::engine::slots::SLOTS;
+
+/// The most bytes of a vector whose blocks travel in slots, as many as a channel has.
+const EAGER: u64 = SMALL * SLOTS as u64;
+
+/// How much longer than a put's latency such a vector is on the link at most: beyond, what counts is how it is cut.
+/// Measured in shared memory: two ranks broadcast 16 KiB in 2.3 instead of 6.0 µs from slice to slice, and in
+/// the same 2.2 from window to window; 32 KiB from window to window takes 4.9 instead of 3.3.
+const QUICK: f64 = 8.0;
+
+/// The last block is as large as the others.
+const EQUAL: u16 = 256;
+
+/// In how many parcels a crowded node's leader hands on what it gets: the last one comes so much later than from
+/// the network.
+pub(super) const PARCELS: u32 = 8;
+
+/// As long as a further block costs less than this share of its time on the link, blocks are made smaller
+/// than the model asks for: it knows nothing of blocks that meet at a receiver and wait for each other.
+const CHEAP: f64 = 0.01;
+
+/// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
+/// about as much.
+const SMALLEST: u64 = 7168;
+
+/// The last block's size, in 256ths of the others' (see
+/// [`Partition::short_last`](crate::plan::partition::Partition::short_last)): in a broadcast next to nothing, as
+/// the rounds beyond the n-th carry no other block from the root; on a ring as much as the others.
+pub fn last_block(entry: &Entry) -> u16 {
+    if is_on_ring(entry) { EQUAL } else { 8 }
+}
+
+impl Problem {
+    /// How many leaders a node, or what is taken for one, has: no more than ranks, and not several for what fits a
+    /// slot, and would be cut.
+    pub fn leaders(&self, entry: &Entry) -> u32 {
+        let several = entry.several_leaders && self.bytes > SMALL;
+        let most = self.nodes_of(entry).filter(|_| several).map_or(1, |nodes| nodes.most);
+        self.leaders.clamp(1, most.max(1))
+    }
+
+    /// How many blocks a vector, or each part, is cut into, where it is not told.
+    pub fn blocks(&self, entry: &Entry, costs: &Costs, max_put: u64) -> u32 {
+        if !entry.pipelined {
+            return 1;
+        }
+        if let Some(blocks) = self.eager_blocks(entry, costs) {
+            return blocks;
+        }
+        let problem = self.seen_by(entry);
+        let blocks = match self.collective.numbering() {
+            Numbering::Whole => {
+                // Each leader's share is cut as a vector of its own.
+                let leaders = self.leaders(entry);
+                let share = Problem { bytes: problem.bytes.div_ceil(leaders.into()), ..problem };
+                share.blocks_of_whole(costs, max_put).saturating_mul(leaders)
+            }
+            Numbering::Parts | Numbering::Pairs if is_on_ring(entry) => problem.blocks_on_ring(),
+            Numbering::Parts | Numbering::Pairs => problem.blocks_of_parts(costs),
+        };
+        blocks.min(self.most_blocks())
+    }
+
+    /// The most blocks that a vector, or each part, can be cut into: those of all parts have numbers of 32 bits.
+    pub fn most_blocks(&self) -> u32 {
+        match self.collective.numbering() {
+            Numbering::Whole => MAX_BLOCKS,
+            Numbering::Parts | Numbering::Pairs => MAX_BLOCKS.min(u32::MAX / self.p.max(1)),
+        }
+    }
+
+    /// `m` bytes in `n` blocks take `(n - 1 + q) (c + b m / n)`, which is least for
+    /// `n = √((q - 1) m b / c)` (Träff, Section 4 finds the same form by experiment).
+    pub(super) fn blocks_of_whole(&self, costs: &Costs, max_put: u64) -> u32 {
+        let q = self.q();
+        let fewest = if self.bytes <= max_put { 1 } else { self.bytes / max_put + 2 };
+        let best = if self.bytes <= SMALL || q < 2 { 1.0 } else { best(self.bytes, self.bytes, q, costs) };
+        whole_phases((best.round() as u64).max(fewest), q)
+    }
+
+    /// Into how many blocks the largest part is cut on a ring: none is then much larger than a mean part, so
+    /// that it never holds up the others by more than their time.
+    pub(super) fn blocks_on_ring(&self) -> u32 {
+        let wanted = self.largest.div_ceil(self.mean().max(1));
+        let most = (self.largest as f64 / SMALLEST as f64).round() as u64;
+        wanted.min(most).clamp(1, MAX_BLOCKS.into()) as u32
+    }
+
+    /// The same for parts. Parts of one size want one block; where one rank has most, it is that rank's
+    /// broadcast. In between a round costs a whole put's latency, as next to nothing of it passes while other
+    /// blocks are on the link: nearly every round waits for the one before.
+    pub(super) fn blocks_of_parts(&self, costs: &Costs) -> u32 {
+        let q = self.q();
+        if self.bytes <= SMALL || q < 2 || self.is_even() {
+            return 1;
+        }
+        if self.is_one_ranks() {
+            return whole_phases(best(self.excess(), self.largest, q, costs).round() as u64, q);
+        }
+        // A leg has about as many bytes as all parts' blocks of one number.
+        let most = (self.bytes as f64 / (SMALLEST as f64 * many(costs))) as u64;
+        let beside = self.bytes as f64 * f64::from(q - 1) * costs.byte;
+        let blocks = ((beside / costs.latency).sqrt().round() as u64).min(most);
+        if blocks <= 2 * u64::from(q) { 1 } else { whole_phases(blocks, q) }
+    }
+
+    /// The most bytes of a leg of any rank.
+    pub(super) fn bytes_of_leg(&self, span: Span) -> u64 {
+        let parts = u64::from(self.p);
+        let part = match self.collective.numbering() {
+            // Of the vector, in parts of whole elements.
+            Numbering::Whole => (self.bytes / self.unit.max(1)).div_ceil(parts) * self.unit,
+            Numbering::Parts | Numbering::Pairs => self.largest,
+        };
+        match span {
+            Span::Part => part,
+            Span::Half => part.saturating_mul(parts / 2),
+            Span::Whole => part.saturating_mul(parts).min(self.bytes.max(part)),
+        }
+    }
+
+    /// In how many equal blocks a vector goes that is larger than a slot, and yet goes in slots: where these blocks
+    /// cost less than the handshake that they save.
+    fn eager_blocks(&self, entry: &Entry, costs: &Costs) -> Option<u32> {
+        let whole = self.collective.numbering() == Numbering::Whole && entry.pipelined && !entry.is_nested();
+        let quick = self.bytes as f64 * costs.byte < QUICK * costs.latency;
+        if !(whole && quick && (SMALL + 1..=EAGER).contains(&self.bytes) && (entry.near || self.all_wide)) {
+            return None;
+        }
+        let blocks = whole_phases(self.bytes.div_ceil(SMALL), self.q());
+        let block = (self.bytes / self.unit.max(1)).div_ceil(blocks.into()) * self.unit;
+        let pays = f64::from(blocks - 1) * costs.block < HANDSHAKE * costs.latency;
+        (pays && block <= SMALL).then_some(blocks)
+    }
+
+    /// The last block's size, in 256ths of the others', where there are so many.
+    pub fn last_block(&self, entry: &Entry, blocks: u32, costs: &Costs) -> u16 {
+        let equal = !entry.pipelined || self.eager_blocks(entry, costs) == Some(blocks);
+        if equal { EQUAL } else { last_block(entry) }
+    }
+
+    /// Whether all legs of an algorithm with so many blocks travel in slots: of a vector in blocks where it fits as
+    /// a whole, or is [hasty](Self::eager_blocks).
+    pub fn is_small(&self, entry: &Entry, blocks: u32, costs: &Costs) -> bool {
+        if self.eager_blocks(entry, costs) == Some(blocks) {
+            return true;
+        }
+        let span = if entry.pipelined { Span::Whole } else { entry.span };
+        let reached = entry.near || self.all_wide;
+        reached && self.collective != Collective::Alltoallv && self.seen_by(entry).bytes_of_leg(span) <= SMALL
+    }
+
+    /// What comes to a node's leader in so many rounds is handed on together: where ranks share cores, to wake
+    /// one costs more than its block, and the network is never as fast as what they share.
+    pub fn chunk(&self, entry: &Entry, blocks: u32, costs: &Costs) -> u32 {
+        if !entry.is_nested() || costs.crowd <= 1.0 {
+            return 1;
+        }
+        let of_each = blocks.div_ceil(self.leaders(entry));
+        let rounds = if is_on_ring(entry) { of_each * self.seen_by(entry).p } else { of_each };
+        rounds.div_ceil(PARCELS)
+    }
+}
+
+fn best(bytes: u64, largest: u64, q: u32, costs: &Costs) -> f64 {
+    let on_the_link = bytes as f64 * costs.byte;
+    let by_the_model = (f64::from(q - 1) * on_the_link / costs.block).sqrt();
+    by_the_model.max(on_the_link * CHEAP / costs.block).min((largest / SMALLEST) as f64)
+}
+
+/// The next number of blocks of which the rounds are whole phases of q: `n - 1` is a multiple of q, and
+/// no round is skipped before the first (Träff's x is 0).
+fn whole_phases(blocks: u64, q: u32) -> u32 {
+    let blocks = blocks.clamp(1, MAX_BLOCKS.into()) as u32;
+    1 + (blocks - 1).next_multiple_of(q.max(1)).min(MAX_BLOCKS - 1)
+}

@@ -1,0 +1,100 @@
+//! How far a run goes ahead, and in what pieces.
+#![forbid(unsafe_code)]
+
+use super::costs::{Costs, MANY};
+use super::{Problem, STAGING};
+use crate::algorithm::{Entry, Nesting};
+use crate::collective::{Collective, Numbering};
+use crate::engine::operation::Pace;
+use crate::engine::run::LOOKAHEAD;
+use crate::engine::staging::STAGES;
+
+/// Rounds that a leader looks ahead beyond, so that its node's ranks do not hold up the network.
+const BESIDE: u32 = 8;
+/// A staged piece is so large that a further one costs this share of its time on the link.
+const PIECE_SHARE: f64 = 0.025;
+/// Bytes of a staged piece, and of a put by turns, at least and at most. A leg that waits for all before it
+/// gains nothing by small ones; in a leg of several blocks the last one tells when the next source may begin.
+const PIECES: (u64, u64) = (8 << 10, 256 << 10);
+const LEAST_OF_ONE: u64 = 64 << 10;
+
+impl Problem {
+    /// How far a run of it goes ahead; see [`pace`].
+    pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
+        if entry.is_nested() {
+            let bytes = self.seen_by(entry).largest / u64::from(blocks);
+            let Pace { in_flight, lookahead, turns } =
+                pace(if piece == 0 { bytes } else { piece as u64 }, costs);
+            // Rounds among leaders and within nodes take turns; those within wait for the others'.
+            let levels = if entry.nesting == Nesting::Domains && self.nodes.is_some() { 3 } else { 2 };
+            let beside = levels * self.leaders(entry);
+            let lookahead = beside.saturating_mul(lookahead).saturating_add(BESIDE).min(LOOKAHEAD);
+            return Pace { in_flight, lookahead, turns };
+        }
+        match (self.collective.numbering(), piece) {
+            (Numbering::Whole, _) if entry.pipelined => pace(self.bytes / u64::from(blocks), costs),
+            // Nothing waits for anything: steps, or else turns, keep ranks from meeting at one target.
+            (Numbering::Pairs, 0) => {
+                let piece = self.longest(entry, costs).unwrap_or(usize::MAX) as u64;
+                let turns = (!self.is_in_step(entry, costs)).then_some(1);
+                Pace { turns, ..pace(piece.min(self.largest.max(1)), costs) }
+            }
+            (_, 0) => pace(self.largest / u64::from(blocks), costs),
+            (_, piece) => {
+                let by_turns = entry.scattered && blocks > 1 && !self.is_one_ranks();
+                Pace { turns: by_turns.then_some(1), ..pace(piece as u64, costs) }
+            }
+        }
+    }
+
+    /// Whether ranks keep in step by putting a round's block after the arrival of the round before, so that no
+    /// words about turns are needed: in an all-to-all of parts of one size, unless many ranks share a core and
+    /// parts are large. There one that is late would hold up more and more others, as whoever goes ahead of it
+    /// takes half of its target's link. Blocks that are on the link for less than half of what a hop takes wait
+    /// for nothing.
+    pub fn is_in_step(&self, entry: &Entry, costs: &Costs) -> bool {
+        let one_put = self.longest(entry, costs).is_some_and(|longest| self.largest <= longest as u64);
+        let direct = self.collective == Collective::Alltoall && !entry.scattered;
+        let longer = 2.0 * self.mean() as f64 * costs.byte > costs.latency * costs.crowd;
+        direct && longer && (one_put || costs.crowd <= 2.0 * MANY)
+    }
+
+    /// Whether one rank has most of it: then it is that rank's broadcast, or reduction.
+    pub(super) fn is_one_ranks(&self) -> bool {
+        self.largest > self.bytes / 2
+    }
+
+    /// The most bytes of a put into its place, where a larger one would keep words about turns and
+    /// acknowledgements waiting behind it; `None`: as the transport likes.
+    pub fn longest(&self, entry: &Entry, costs: &Costs) -> Option<usize> {
+        let direct = self.collective.numbering() == Numbering::Pairs && !entry.scattered;
+        direct
+            .then(|| (costs.block / PIECE_SHARE / costs.byte) as usize)
+            .map(|bytes| bytes.clamp(PIECES.0 as usize, PIECES.1 as usize))
+    }
+
+    /// Bytes of a staged piece, a whole number of elements; 0 where nothing is staged.
+    pub fn piece(&self, entry: &Entry, costs: &Costs) -> usize {
+        if !entry.scattered && !self.collective.reduces() {
+            return 0;
+        }
+        let sources = if entry.near { 2 * self.q() } else { self.p };
+        let most = STAGING / (u64::from(sources.max(1)) * STAGES as u64);
+        let wanted = (costs.block / PIECE_SHARE / costs.byte) as u64;
+        let unit = self.unit.max(1);
+        let least = if entry.scattered { PIECES.0 } else { LEAST_OF_ONE };
+        let elements = wanted.clamp(least, PIECES.1).min(most) / unit;
+        (elements.max(1) * unit) as usize
+    }
+}
+
+/// How far a run goes ahead: one put on the link and one behind it, and as many more as fit into the
+/// time of a put's latency; `bytes` are those of a put.
+///
+/// Measured on the emulated cluster (manual, "Number of blocks"): where a block takes the link longer than
+/// a round trip, every put beyond the second and every round beyond the next only disturbs the order of the others'.
+pub fn pace(bytes: u64, costs: &Costs) -> Pace {
+    let block = bytes as f64 * costs.byte;
+    let more = (costs.latency / block.max(1e-12)).min(f64::from(LOOKAHEAD - 1)) as u32;
+    Pace { in_flight: 2 + more, lookahead: 1 + more, turns: None }
+}

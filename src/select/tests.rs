@@ -1,0 +1,272 @@
+//! What is chosen, rule by rule.
+
+use super::blocks::PARCELS;
+use super::*;
+use crate::engine::notice::MAX_BLOCKS;
+use crate::engine::staging::STAGES;
+
+const FREE: u64 = u64::MAX;
+
+fn whole(bytes: u64, p: u32) -> Problem {
+    Problem {
+        collective: Collective::Broadcast,
+        p,
+        unit: 1,
+        bytes,
+        largest: bytes,
+        half: bytes,
+        commutes: true,
+        all_wide: true,
+        nodes: None,
+        domains: None,
+        leaders: 1,
+    }
+}
+
+fn parts(p: u32, counts: &[usize]) -> Problem {
+    let bytes = counts.iter().sum::<usize>() as u64;
+    let largest = *counts.iter().max().unwrap() as u64;
+    Problem { collective: Collective::Allgatherv, bytes, largest, half: half(counts), ..whole(0, p) }
+}
+
+#[test]
+fn no_block_is_larger_than_a_put_may_be() {
+    for p in [2, 3, 16, 1000] {
+        let blocks = whole(10 << 30, p).blocks_of_whole(&Costs::default(), 1 << 20);
+        assert!((10u64 << 30).div_ceil(blocks.into()) <= 1 << 20, "{p}: {blocks}");
+    }
+}
+
+#[test]
+fn blocks_grow_with_the_root_of_the_size() {
+    let costs = Costs { latency: 1e-5, byte: 1e-9, block: 1e-5, crowd: 1.0 };
+    let blocks = |bytes| whole(bytes, 16).blocks_of_whole(&costs, FREE);
+    assert_eq!(blocks(4096), 1);
+    let (one, four) = (blocks(1 << 24), blocks(1 << 26));
+    assert!(one > 10 && four > 2 * one - 4, "{one} {four}");
+}
+
+#[test]
+fn two_ranks_need_one_block() {
+    assert_eq!(whole(1 << 30, 2).blocks_of_whole(&Costs::default(), FREE), 1);
+    assert_eq!(whole(1 << 30, 1).blocks_of_whole(&Costs::default(), FREE), 1);
+}
+
+#[test]
+fn equal_parts_are_not_cut_and_one_rank_with_all_is_a_broadcast() {
+    let costs = Costs { latency: 1e-5, byte: 1e-8, block: 1e-6, crowd: 1.0 };
+    assert_eq!(parts(16, &[1 << 20; 16]).blocks_of_parts(&costs), 1);
+    let mut one = [0; 16];
+    one[3] = 16 << 20;
+    let (part, vector) = (parts(16, &one).blocks_of_parts(&costs), whole(16 << 20, 16));
+    let broadcast = vector.blocks_of_whole(&costs, FREE);
+    assert!(part > broadcast * 9 / 10 && part <= broadcast, "{part} {broadcast}");
+}
+
+#[test]
+fn the_ring_is_for_crowds_and_for_parts_that_differ() {
+    let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let crowd = Costs { crowd: 18.0, ..alone };
+    let name = |counts: &[usize], costs| parts(36, counts).algorithm(costs).unwrap().name;
+    let even = [30_000; 36];
+    assert_eq!((name(&even, &alone), name(&even, &crowd)), ("circulant", "ring"));
+    assert_eq!((name(&[1000; 36], &crowd), name(&[10; 36], &crowd)), ("circulant", "circulant"));
+    let irregular: Vec<usize> = (0..36).map(|rank| rank % 3 * 30_000).collect();
+    assert_eq!((name(&irregular, &alone), name(&irregular, &crowd)), ("ring-n", "ring-n"));
+    let mut one = [0; 36];
+    one[7] = 1 << 20;
+    assert_eq!((name(&one, &alone), name(&one, &crowd)), ("circulant-n", "circulant-n"));
+    let neighbours: Vec<usize> = (0..36).map(|rank| if rank < 6 { 180_000 } else { 0 }).collect();
+    assert_eq!(name(&neighbours, &alone), "circulant-n");
+    let problem = parts(36, &irregular);
+    let (entry, blocks) = (problem.algorithm(&alone).unwrap(), problem.blocks_on_ring());
+    assert_eq!((problem.blocks(entry, &alone, FREE), blocks, last_block(entry)), (2, 2, 256));
+}
+
+#[test]
+fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
+    let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let crowd = Costs { crowd: 16.0, ..alone };
+    let on_nodes = |problem: Problem| {
+        let (largest, half) = (problem.bytes / 8, problem.bytes / 2);
+        let nodes = Nodes { count: 8, most: 4, largest, half, equal: true };
+        Problem { nodes: Some(nodes), ..problem }
+    };
+    let allreduce = |bytes| on_nodes(Problem { collective: Collective::Allreduce, ..whole(bytes, 32) });
+    let name = |problem: Problem, costs| problem.algorithm(costs).unwrap().name;
+    assert_eq!(name(allreduce(8), &alone), "leader-doubling");
+    assert_eq!(name(allreduce(4 << 20), &alone), "leader");
+    assert_eq!(name(allreduce(4 << 20), &crowd), "leader-ring");
+    assert_eq!(name(on_nodes(parts(32, &[100_000; 32])), &crowd), "leader-ring");
+    let ordered = Problem { commutes: false, ..allreduce(4 << 20) };
+    assert_eq!(name(ordered, &alone), "mst", "its order is the ranks'");
+
+    let broadcast = on_nodes(whole(4 << 20, 32));
+    let entry = broadcast.algorithm(&crowd).unwrap();
+    let blocks = broadcast.blocks(entry, &crowd, FREE);
+    assert_eq!((entry.name, blocks), ("leader", whole(4 << 20, 8).blocks_of_whole(&crowd, FREE)));
+    assert_eq!(broadcast.chunk(entry, blocks, &alone), 1);
+    assert_eq!(broadcast.chunk(entry, blocks, &crowd), blocks.div_ceil(PARCELS));
+}
+
+#[test]
+fn domains_are_gone_by_where_the_user_says_so_and_a_vector_is_longer_than_a_slot() {
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let nodes = |count| Nodes { count, most: 4, largest: 4 << 20, half: 4 << 20, equal: true };
+    let problem = |wanted, bytes, collective| Problem {
+        collective,
+        nodes: Some(nodes(8)),
+        domains: Some(Divided { nodes: nodes(8), wanted }),
+        ..whole(bytes, 32)
+    };
+    let name = |problem: Problem| problem.algorithm(&costs).unwrap().name;
+    for collective in [Collective::Broadcast, Collective::Allreduce, Collective::Allgather] {
+        assert!(!name(problem(false, 4 << 20, collective)).contains("domains"), "nobody has measured it");
+        assert_eq!(name(problem(true, 4 << 20, collective)), "leader-domains");
+        assert!(!name(problem(true, SMALL, collective)).contains("domains"));
+    }
+    let ordered = Problem { commutes: false, ..problem(true, 4 << 20, Collective::Allreduce) };
+    assert_eq!(name(ordered), "mst");
+
+    let one_node = Problem {
+        nodes: None,
+        domains: Some(Divided { nodes: nodes(2), wanted: true }),
+        ..problem(true, 4 << 20, Collective::Broadcast)
+    };
+    let entry = one_node.algorithm(&costs).unwrap();
+    let among_domains = whole(4 << 20, 2).blocks_of_whole(&costs, FREE);
+    assert_eq!((entry.name, one_node.blocks(entry, &costs, FREE)), ("leader-domains", among_domains));
+}
+
+#[test]
+fn each_leader_s_share_is_cut_as_a_vector_of_its_own() {
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let nodes = Nodes { count: 8, most: 4, largest: 4 << 20, half: 4 << 20, equal: true };
+    let led_by = |leaders, bytes| Problem { nodes: Some(nodes), leaders, ..whole(bytes, 32) };
+    let entry = catalogue::named(Collective::Broadcast, "leader").unwrap();
+    let blocks = |leaders, bytes| led_by(leaders, bytes).blocks(entry, &costs, FREE);
+    assert_eq!(blocks(4, 4 << 20), 4 * whole(1 << 20, 8).blocks_of_whole(&costs, FREE));
+    assert_eq!((blocks(4, SMALL), led_by(4, SMALL).leaders(entry)), (1, 1));
+    let lanes = catalogue::named(Collective::Allreduce, "lanes").unwrap();
+    assert_eq!(led_by(4, 4 << 20).leaders(lanes), 1, "it has its own");
+    assert_eq!(blocks(u32::MAX, 4 << 20), blocks(4, 4 << 20), "a node has four ranks");
+    let domains = Some(Divided { nodes: Nodes { most: 2, ..nodes }, wanted: true });
+    let one_node = Problem { nodes: None, domains, ..led_by(4, 4 << 20) };
+    let by_domains = catalogue::named(Collective::Broadcast, "leader-domains").unwrap();
+    assert_eq!(one_node.leaders(by_domains), 2, "a domain has two");
+}
+
+#[test]
+fn an_all_to_all_goes_by_leaders_where_blocks_are_short_and_nodes_are_shared() {
+    let costs = Costs { latency: 2e-5, byte: 1e-9, block: 4e-6, crowd: 1.0 };
+    let name = |g: u32, k: u32, part: u64, costs| {
+        let (p, largest) = (g * k, part * u64::from(k * k));
+        let nodes = Nodes { count: g, most: k, largest, half: largest, equal: true };
+        let bytes = part * u64::from(p);
+        let nodes = (k > 1).then_some(nodes);
+        let problem = Problem { collective: Collective::Alltoall, largest: part, nodes, ..whole(bytes, p) };
+        problem.algorithm(costs).unwrap().name
+    };
+    assert_eq!((name(8, 8, 64, &costs), name(16, 4, 8, &costs)), ("leader", "leader"));
+    assert_eq!(name(64, 1, 64, &costs), "store-and-forward", "no node is shared");
+    assert_eq!(name(8, 8, 16 << 10, &costs), "ring", "16 KiB are copied for longer than a message takes");
+    assert_eq!(name(2, 2, 8, &costs), "ring", "there are few messages to save");
+    assert_eq!(name(3, 32, 1000, &costs), "ring", "two of 32 would speak, each for eleven");
+    let slow_copies = Costs { crowd: 8.0, block: 1e-8, ..costs };
+    assert_eq!(name(8, 8, 2048, &slow_copies), "ring", "messages cost less than copies");
+}
+
+#[test]
+fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are_long() {
+    let costs = Costs::default();
+    let name = |collective, bytes: u64, all_wide| {
+        let (largest, half) = (bytes / 64, bytes / 2);
+        let nodes = Nodes { count: 8, most: 8, largest: bytes / 8, half, equal: true };
+        let problem = Problem { collective, largest, half, all_wide, nodes: Some(nodes), ..whole(bytes, 64) };
+        problem.algorithm(&costs).unwrap().name
+    };
+    for collective in [Collective::Scatter, Collective::Scatterv, Collective::Gather, Collective::Gatherv] {
+        let names = |all_wide| [4096, 512 << 10, 4 << 20].map(|bytes| name(collective, bytes, all_wide));
+        assert_eq!(names(true), ["leader", "leader", "linear"]);
+        assert_eq!(names(false), ["mst", "leader", "linear"]);
+    }
+}
+
+#[test]
+fn the_heaviest_half_is_found_wherever_it_begins() {
+    assert_eq!((half(&[]), half(&[5]), half(&[1, 9]), half(&[4, 0, 0, 3])), (0, 0, 9, 7));
+}
+
+#[test]
+fn an_all_to_all_keeps_in_step_unless_large_parts_meet_in_a_crowd() {
+    let costs = |crowd| Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd };
+    let in_step = |collective, largest, crowd| {
+        let problem = Problem { collective, largest, ..whole(36 * largest, 36) };
+        problem.is_in_step(catalogue::named(collective, "ring").unwrap(), &costs(crowd))
+    };
+    assert!(in_step(Collective::Alltoall, 1 << 20, 1.0) && in_step(Collective::Alltoall, 7000, 18.0));
+    assert!(!in_step(Collective::Alltoall, 30_000, 18.0) && !in_step(Collective::Alltoallv, 30_000, 1.0));
+    assert!(!in_step(Collective::Alltoall, 100, 1.0), "short blocks wait for nothing");
+}
+
+#[test]
+fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
+    let costs = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 1.0 };
+    let name = |p, largest| {
+        let problem =
+            Problem { collective: Collective::Alltoall, largest, ..whole(largest * u64::from(p), p) };
+        problem.algorithm(&costs).unwrap().name
+    };
+    assert_eq!([1, 2, 3].map(|p| name(p, 8)), ["ring"; 3]);
+    assert_eq!((name(64, 8), name(64, 1 << 20)), ("store-and-forward", "ring"));
+}
+
+#[test]
+fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
+    let near = Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0 };
+    let far = Costs { latency: 1e-4, byte: 8e-7, ..near };
+    let entry = catalogue::named(Collective::Broadcast, "circulant").unwrap();
+    let way = |bytes, unit, costs| {
+        let problem = Problem { unit, ..whole(bytes, 2) };
+        let blocks = problem.blocks(entry, costs, FREE);
+        (blocks, problem.is_small(entry, blocks, costs))
+    };
+    assert_eq!((way(SMALL, 1, &near), way(SMALL + 1, 1, &near)), ((1, true), (2, true)));
+    assert_eq!((way(4 * SMALL, 1, &near), way(5 * SMALL, 1, &near)), ((4, true), (1, false)));
+    assert_eq!(way(SMALL + 1, 1, &far), (1, false), "its bytes take longer than a word");
+    assert_eq!(way(3 * 5000, 5000, &near), (1, false), "two elements do not fit a slot");
+}
+
+#[test]
+fn blocks_of_all_parts_have_numbers_of_32_bits() {
+    for p in [2, 1 << 14, 1 << 15, 100_000, 1 << 31] {
+        let most = Problem { collective: Collective::Allgatherv, ..whole(1 << 60, p) }.most_blocks();
+        assert!(most.checked_mul(p).is_some() && most > 0, "{p}: {most}");
+    }
+    assert_eq!(whole(1 << 60, 1 << 20).most_blocks(), MAX_BLOCKS);
+}
+
+#[test]
+fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
+    let costs = Costs { latency: 1e-4, byte: 1e-7, block: 1e-5, crowd: 1.0 };
+    let by = |bytes, commutes| {
+        let problem = Problem { collective: Collective::Allreduce, commutes, ..whole(bytes, 8) };
+        problem.algorithm(&costs).unwrap()
+    };
+    assert_eq!(by(64, true).name, "recursive-doubling");
+    assert!(!by(1 << 20, true).exchanges && by(1 << 20, false).ordered);
+}
+
+#[test]
+fn staging_is_bounded_and_pieces_are_whole_elements() {
+    for (collective, unit) in
+        [(Collective::Reduce, 12), (Collective::Allreduce, 7), (Collective::ReduceScatter, 100_000)]
+    {
+        let problem = Problem { collective, unit, ..whole(unit << 20, 1000) };
+        for entry in problem.candidates() {
+            let piece = problem.piece(entry, &Costs::default()) as u64;
+            assert!(piece > 0 && piece.is_multiple_of(unit));
+            assert!(piece == unit || piece * STAGES as u64 * 20 <= STAGING);
+        }
+    }
+}
