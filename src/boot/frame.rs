@@ -49,6 +49,19 @@ pub(super) fn take_frame(
     Ok(Some((kind, socket.take(length))))
 }
 
+/// The payload of the first whole frame of this kind, whatever came before it.
+pub(super) fn find_frame(wanted: Kind, mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
+        let (kind, length) = read_head(head, usize::MAX).ok()?;
+        let (payload, rest) = rest.split_at_checked(length)?;
+        if kind == wanted {
+            return Some(payload);
+        }
+        bytes = rest;
+    }
+}
+
 pub(super) fn join(parts: &[impl AsRef<[u8]>]) -> Vec<u8> {
     parts.iter().flat_map(|part| [&length(part.as_ref()), part.as_ref()].concat()).collect()
 }

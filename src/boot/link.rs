@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 
 use super::fault::{ERROR_BYTES, told, words};
-use super::frame::{Kind, frame, take_frame};
+use super::frame::{Kind, find_frame, frame, take_frame};
 use super::socket::{Deadline, Socket, wait};
 use crate::error::Error;
 
@@ -53,13 +53,9 @@ impl Link {
         take_frame(&mut self.socket, most.max(ERROR_BYTES))
     }
 
-    /// The error that the peer tells, if that is what comes next.
-    pub(super) fn bad_news(&mut self) -> Option<Error> {
-        let is_next = self.socket.received().first() == Some(&(Kind::Error as u8));
-        match is_next.then(|| self.take(ERROR_BYTES)) {
-            Some(Ok(Some((_, words)))) => Some(told(&words)),
-            _ => None,
-        }
+    /// The error that the peer tells, also if what it said before was not taken.
+    pub(super) fn bad_news(&self) -> Option<Error> {
+        find_frame(Kind::Error, self.socket.received()).map(told)
     }
 
     pub(super) fn has_sent_all(&self) -> bool {

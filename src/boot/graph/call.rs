@@ -82,6 +82,10 @@ impl Call {
         self.attempts.iter().map(|(_, link)| link).chain(&self.made)
     }
 
+    pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
+        self.attempts.iter_mut().map(|(_, link)| link).chain(&mut self.made)
+    }
+
     fn attempt(&mut self, address: SocketAddr) {
         self.next = Instant::now() + HEAD_START;
         match Socket::begin(address) {

@@ -54,15 +54,21 @@ impl Gate {
         self.guests.accept(MOST).map_err(|error| {
             Error::boot(format!("rank {}: accept: {error}", self.me), "raise `ulimit -n`")
         })?;
+        let mut judged = Ok(());
         for mut guest in self.guests.take() {
-            match self.judge(&mut guest)? {
-                Verdict::Stranger => {}
-                Verdict::Enters(rank) => drop(self.inside.insert(rank, Some(guest.link))),
-                Verdict::Undecided if guest.link.end().is_some() => {}
-                Verdict::Undecided => self.guests.keep(guest),
+            match self.judge(&mut guest) {
+                Ok(Verdict::Stranger) => {}
+                Ok(Verdict::Enters(rank)) => drop(self.inside.insert(rank, Some(guest.link))),
+                Ok(Verdict::Undecided) if guest.link.end().is_some() => {}
+                Ok(Verdict::Undecided) => self.guests.keep(guest),
+                Err(error) => {
+                    // To be told as all others are.
+                    self.guests.keep(guest);
+                    judged = judged.and(Err(error));
+                }
             }
         }
-        Ok(())
+        judged
     }
 
     /// What to wait for.

@@ -131,7 +131,7 @@ impl Graph {
     fn receive(&mut self, k: usize, count: usize, deadline: Deadline) -> Result<Vec<Vec<u8>>> {
         let source = callees(self.place)[k];
         loop {
-            self.hear(k)?;
+            self.hear()?;
             match self.sources[k].take(count * (CARD_BYTES + 4)) {
                 Ok(Some((Kind::Cards, payload))) => {
                     let cards = split(&payload).filter(|cards| cards.len() == count);
@@ -148,10 +148,9 @@ impl Graph {
         }
     }
 
-    /// Errors that others tell. Of the sources only the awaited one can have nothing else to say first.
-    fn hear(&mut self, k: usize) -> Result<()> {
-        let bad = self.targets.iter_mut().chain([&mut self.sources[k]]).find_map(Link::bad_news);
-        bad.map_or(Ok(()), Err)
+    /// Errors that others tell.
+    fn hear(&mut self) -> Result<()> {
+        self.links().find_map(|link| link.bad_news()).map_or(Ok(()), Err)
     }
 
     fn send_all(&mut self, deadline: Deadline) -> Result<()> {
@@ -245,7 +244,8 @@ impl Meeting {
                 return Err(error);
             }
             if let Some(error) = link.end() {
-                return Err(gone(rank, &error, &at));
+                let said = link.take(usize::MAX);
+                return Err(said.map_or_else(|what| nonsense(rank, &what, &at), |_| gone(rank, &error, &at)));
             }
         }
         Ok(())
@@ -287,10 +287,11 @@ impl Meeting {
         inside.chain(self.calls.iter_mut().filter_map(|call| Some((call.to, call.made.as_mut()?))))
     }
 
-    /// To all who have come, also to those who still stand before the gate.
+    /// To all who have come, also to those who still stand before the gate, and to all who were called, also to those
+    /// who have not answered.
     fn links(&mut self) -> impl Iterator<Item = &mut Link> {
         let Meeting { gate, calls, .. } = self;
-        gate.links().chain(calls.iter_mut().filter_map(|call| call.made.as_mut()))
+        gate.links().chain(calls.iter_mut().flat_map(Call::links_mut))
     }
 
     fn into_graph(self, limit: Duration) -> Graph {

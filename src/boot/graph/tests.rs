@@ -202,7 +202,11 @@ fn who_stands_before_the_gate_hears_why_it_closes() {
 #[test]
 fn who_knows_more_is_believed_before_a_rank_that_cannot_be_reached_is_blamed() {
     let news = frame(Kind::Error, &fault::words(&Error::boot("no luck", "try again")));
-    let (zero, _) =
-        beside_a_rank_that_is_gone(|words| [words.greeting(1, 0).as_slice(), news.as_slice()].concat());
-    assert_eq!(zero, "boot: no luck; try again");
+    // One that has got no further than to greet, and one that was ahead when it heard.
+    let ahead = [frame(Kind::Welcome, &[]), frame(Kind::Cards, b"card")].concat();
+    for before in [&[][..], &ahead] {
+        let (zero, _) =
+            beside_a_rank_that_is_gone(|words| [&words.greeting(1, 0), before, news.as_slice()].concat());
+        assert_eq!(zero, "boot: no luck; try again");
+    }
 }
