@@ -27,6 +27,8 @@ pub mod within;
 use std::sync::Arc;
 
 pub use catalogue::CATALOGUE;
+#[cfg(test)]
+pub(crate) use catalogue::without_twins;
 use groups::Groups;
 use promise::Promise;
 

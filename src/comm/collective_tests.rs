@@ -37,32 +37,38 @@ fn starts(counts: &[usize]) -> Vec<usize> {
     counts.iter().scan(0, |sum, &count| Some(std::mem::replace(sum, *sum + count))).collect()
 }
 
-/// The part that a place belongs to.
-fn owner(counts: &[usize], i: usize) -> Rank {
-    let starts = starts(counts);
-    (0..counts.len()).find(|&j| (starts[j]..starts[j] + counts[j]).contains(&i)).unwrap() as Rank
+/// For each place the part that it belongs to.
+fn owners(counts: &[usize]) -> Vec<Rank> {
+    (0..).zip(counts).flat_map(|(rank, &count)| std::iter::repeat_n(rank, count)).collect()
+}
+
+/// What all of `p` ranks bring, added up one after the other.
+fn sums(p: u32, n: usize) -> Vec<u64> {
+    (0..n).map(|i| (0..p).map(|rank| value(rank, i)).sum()).collect()
 }
 
 fn case(collective: Collective, p: u32, root: Rank, n: usize, kind: usize) -> Case {
     let counts = counts(p, n, kind);
     let len: usize = counts.iter().sum();
-    let sum = move |i: usize| (0..p).map(|rank| value(rank, i)).sum::<u64>();
+    // Once for all ranks: without the optimiser's help these would be most of a test's time.
+    let (owners, sums) = (owners(&counts), |n| sums(p, n));
     let with =
         |call,
          len,
          before: Box<dyn Fn(Rank, usize) -> u64>,
          after: Box<dyn Fn(Rank, usize) -> Option<u64>>| Case { call, len, before, after };
-    let mine = counts.clone();
     match collective {
         Collective::Broadcast => {
             with(Call::broadcast(root), n, Box::new(value), Box::new(move |_, i| Some(value(root, i))))
         }
         Collective::Reduce => {
-            let after = move |rank, i| (rank == root).then(|| sum(i));
+            let sums = sums(n);
+            let after = move |rank, i| (rank == root).then(|| sums[i]);
             with(Call::reduce(root, Sum), n, Box::new(value), Box::new(after))
         }
         Collective::Allreduce => {
-            with(Call::allreduce(Sum), n, Box::new(value), Box::new(move |_, i| Some(sum(i))))
+            let sums = sums(n);
+            with(Call::allreduce(Sum), n, Box::new(value), Box::new(move |_, i| Some(sums[i])))
         }
         Collective::Allgather | Collective::Allgatherv => {
             let call = if collective == Collective::Allgather {
@@ -70,15 +76,17 @@ fn case(collective: Collective, p: u32, root: Rank, n: usize, kind: usize) -> Ca
             } else {
                 Call::allgatherv(&counts)
             };
-            let before = move |rank, i| if owner(&mine, i) == rank { value(rank, i) } else { 0 };
-            with(call, len, Box::new(before), Box::new(move |_, i| Some(value(owner(&counts, i), i))))
+            let theirs = owners.clone();
+            let before = move |rank, i| if theirs[i] == rank { value(rank, i) } else { 0 };
+            with(call, len, Box::new(before), Box::new(move |_, i| Some(value(owners[i], i))))
         }
         Collective::ReduceScatter | Collective::ReduceScatterBlock => {
             let call = match collective {
                 Collective::ReduceScatter => Call::reduce_scatter(&counts, Sum),
                 _ => Call::reduce_scatter_block(Sum),
             };
-            let after = move |rank, i| (owner(&counts, i) == rank).then(|| sum(i));
+            let sums = sums(len);
+            let after = move |rank, i| (owners[i] == rank).then(|| sums[i]);
             with(call, len, Box::new(value), Box::new(after))
         }
         Collective::Scatter | Collective::Scatterv => {
@@ -86,7 +94,7 @@ fn case(collective: Collective, p: u32, root: Rank, n: usize, kind: usize) -> Ca
                 Collective::Scatter => Call::scatter(root),
                 _ => Call::scatterv(&counts, root),
             };
-            let after = move |rank, i| (owner(&counts, i) == rank).then(|| value(root, i));
+            let after = move |rank, i| (owners[i] == rank).then(|| value(root, i));
             with(call, len, Box::new(value), Box::new(after))
         }
         Collective::Gather | Collective::Gatherv => {
@@ -95,7 +103,7 @@ fn case(collective: Collective, p: u32, root: Rank, n: usize, kind: usize) -> Ca
             } else {
                 Call::gatherv(&counts, root)
             };
-            let after = move |rank, i| (rank == root).then(|| value(owner(&counts, i), i));
+            let after = move |rank, i| (rank == root).then(|| value(owners[i], i));
             with(call, len, Box::new(value), Box::new(after))
         }
         Collective::Alltoall => {
@@ -295,41 +303,42 @@ fn the_forms_with_two_slices_keep_what_goes_in() {
     for p in [1, 2, 3, 5, 8] {
         // Beyond one segment of the workspace, too.
         for n in [0, 40, 3000, 2_400_000 / p as usize] {
+            let size = p as usize;
+            let counts = &counts(p, n * size, 1)[..];
+            let (total, starts) = (counts.iter().sum::<usize>(), starts(counts));
+            let sums = sums(p, total.max(n * size));
             on_threads(Communicator::loopback(p, 21).unwrap(), |comm| {
-                let (me, size) = (comm.rank(), p as usize);
-                let counts = counts(p, n * size, 1);
-                let (total, starts) = (counts.iter().sum::<usize>(), starts(&counts));
+                let me = comm.rank();
                 let input: Vec<u64> = (0..total).map(|i| value(me, i)).collect();
-                let sum = |i: usize| (0..p).map(|rank| value(rank, i)).sum::<u64>();
                 let own = starts[me as usize]..starts[me as usize] + counts[me as usize];
 
                 let mut all = vec![0; total];
                 comm.allreduce(&input, &mut all, Sum).unwrap();
-                assert!((0..total).all(|i| all[i] == sum(i)));
+                assert!(all == sums[..total]);
                 let root = p / 2;
                 let mut result = vec![0; if me == root { total } else { 0 }];
                 comm.reduce(&input, &mut result, Sum, root).unwrap();
-                assert!((0..result.len()).all(|i| result[i] == sum(i)));
+                assert!(result == sums[..result.len()]);
                 let mut part = vec![0; own.len()];
-                comm.reduce_scatter(&input, &mut part, &counts, Sum).unwrap();
-                assert!((0..part.len()).all(|i| part[i] == sum(own.start + i)));
+                comm.reduce_scatter(&input, &mut part, counts, Sum).unwrap();
+                assert!(part == sums[own.clone()]);
                 let mut gathered = vec![0; total];
-                comm.allgatherv(&input[own.clone()], &mut gathered, &counts).unwrap();
+                comm.allgatherv(&input[own.clone()], &mut gathered, counts).unwrap();
                 let at_root = if me == root { &gathered[..] } else { &[] };
                 let mut scattered = vec![0; own.len()];
-                comm.scatterv(at_root, &mut scattered, &counts, root).unwrap();
+                comm.scatterv(at_root, &mut scattered, counts, root).unwrap();
                 assert_eq!(scattered, input[own.clone()]);
                 let mut collected = vec![0; result.len()];
-                comm.gatherv(&scattered, &mut collected, &counts, root).unwrap();
+                comm.gatherv(&scattered, &mut collected, counts, root).unwrap();
                 assert!(collected.is_empty() || collected == gathered);
 
                 let mut equal = vec![0; n];
                 let whole: Vec<u64> = (0..n * size).map(|i| value(me, i)).collect();
                 comm.reduce_scatter_block(&whole, &mut equal, Sum).unwrap();
-                assert!((0..n).all(|i| equal[i] == sum(me as usize * n + i)));
+                assert!(equal == sums[me as usize * n..][..n]);
                 let mut gathered = vec![0; n * size];
                 comm.allgather(&equal, &mut gathered).unwrap();
-                assert!((0..n * size).all(|i| gathered[i] == sum(i)));
+                assert!(gathered == sums[..n * size]);
                 let mut back = vec![0; n];
                 comm.scatter(if me == root { &gathered } else { &[] }, &mut back, root).unwrap();
                 assert_eq!(back, equal);
@@ -357,19 +366,20 @@ fn a_product_that_does_not_commute_keeps_the_order_of_ranks() {
     let product = || fold::ordered(times);
     assert!(!Operator::<Matrix>::commutes(&product()));
     for p in [1, 2, 3, 4, 6, 7, 8, 13] {
-        let right = |i: usize| (1..p).fold(matrix(0, i), |all, rank| times(&all, &matrix(rank, i)));
+        let product_of = |i: usize| (1..p).fold(matrix(0, i), |all, rank| times(&all, &matrix(rank, i)));
         for n in [1, 13, 3000] {
             let whole = n * p as usize;
+            let right: Vec<Matrix> = (0..whole).map(product_of).collect();
             on_threads(Communicator::loopback(p, 17).unwrap(), |comm| {
                 let me = comm.rank();
                 let input: Vec<Matrix> = (0..whole).map(|i| matrix(me, i)).collect();
                 let mut all = input.clone();
                 comm.run(&mut all, Call::allreduce(product())).unwrap();
-                assert!((0..whole).all(|i| all[i] == right(i)), "allreduce, p = {p}, n = {n}");
+                assert!(all == right, "allreduce, p = {p}, n = {n}");
                 for root in 0..p {
                     let mut data = input.clone();
                     comm.run(&mut data, Call::reduce(root, product())).unwrap();
-                    assert!(me != root || (0..whole).all(|i| data[i] == right(i)), "reduce, p = {p}");
+                    assert!(me != root || data == right, "reduce, p = {p}");
                 }
                 let counts = counts(p, whole, 1);
                 let (total, start) = (counts.iter().sum::<usize>(), starts(&counts)[me as usize]);
@@ -377,10 +387,11 @@ fn a_product_that_does_not_commute_keeps_the_order_of_ranks() {
                 data.resize_with(total, || matrix(me, 0));
                 data.iter_mut().enumerate().for_each(|(i, one)| *one = matrix(me, i));
                 comm.run(&mut data, Call::reduce_scatter(&counts, product())).unwrap();
-                assert!((start..start + counts[me as usize]).all(|i| data[i] == right(i)));
+                let own = start..start + counts[me as usize];
+                assert!(data[own.clone()] == right[own]);
                 let mut own = vec![[0; 4]; n];
                 comm.reduce_scatter_block(&input, &mut own, product()).unwrap();
-                assert!((0..n).all(|i| own[i] == right(me as usize * n + i)));
+                assert!(own == right[me as usize * n..][..n]);
             });
         }
     }

@@ -320,15 +320,45 @@ impl Arrivals {
 mod tests {
     use super::*;
     use crate::algorithm::groups::Groups;
-    use crate::algorithm::{self, CATALOGUE, Shape};
+    use crate::algorithm::{self, Shape, without_twins};
     use crate::collective::Collective::Broadcast;
     use crate::plan::Blocks;
+    use crate::rank::Place;
     use proptest::prelude::*;
 
-    type Runs = Vec<Run<Box<dyn Plan>>>;
+    /// A plan's rounds, made once: a run asks for each many times, in a test that is not optimised.
+    struct Table {
+        place: Place,
+        blocks: u32,
+        rounds: Vec<Round>,
+    }
+
+    impl Table {
+        fn of(plan: Box<dyn Plan>) -> Table {
+            let rounds = (0..plan.rounds()).map(|i| plan.round(i)).collect();
+            Table { place: plan.place(), blocks: plan.blocks(), rounds }
+        }
+    }
+
+    impl Plan for Table {
+        fn place(&self) -> Place {
+            self.place
+        }
+        fn rounds(&self) -> u32 {
+            self.rounds.len() as u32
+        }
+        fn blocks(&self) -> u32 {
+            self.blocks
+        }
+        fn round(&self, i: u32) -> Round {
+            self.rounds[i as usize]
+        }
+    }
+
+    type Runs = Vec<Run<Table>>;
 
     fn runs(entry: &algorithm::Entry, p: u32, root: Rank, n: u32) -> Runs {
-        let run = |plan| Run::new(plan, 1 + (p + n) % LOOKAHEAD);
+        let run = |plan| Run::new(Table::of(plan), 1 + (p + n) % LOOKAHEAD);
         entry
             .plans(&Shape { root, blocks: n, ..entry.shapes(p).swap_remove(0) })
             .into_iter()
@@ -369,7 +399,7 @@ mod tests {
     proptest! {
         #[test]
         fn every_plan_ends_in_any_order_of_delivery(p in 1u32..40, root: u32, n in 1u32..90, seed: u64) {
-            for entry in CATALOGUE.iter().filter(|entry| entry.fits(p)) {
+            for entry in without_twins().filter(|entry| entry.fits(p)) {
                 let mut runs = runs(entry, p, root % p, n);
                 for round in 0..2 {
                     drive(&mut runs, seed ^ round);

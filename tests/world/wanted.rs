@@ -335,31 +335,32 @@ impl<T: Sample> Trial<T> {
         T::sample(mix(salt << 32 ^ u64::from(rank) << 16 ^ (index % PERIOD) as u64))
     }
 
+    /// So many of a rank's elements, from the first on.
+    fn elements_of(rank: u32, first: usize, len: usize, salt: u64) -> Vec<T> {
+        repeated(len, |i| Self::element(rank, first + i, salt))
+    }
+
     /// What is nobody's.
     fn junk(&self, len: usize, salt: u64) -> Vec<T> {
-        (0..len).map(|index| Self::element(self.p + self.rank, index, salt)).collect()
+        Self::elements_of(self.p + self.rank, 0, len, salt)
     }
 
     /// The buffer before the call: what this rank gives, and junk.
     fn before(&self, salt: u64) -> Vec<T> {
-        let mut data = self.junk(self.elements(), salt);
-        for index in self.input() {
-            data[index] = Self::element(self.rank, index, salt);
-        }
+        let (mut data, input) = (self.junk(self.elements(), salt), self.input());
+        let given = Self::elements_of(self.rank, input.start, input.len(), salt);
+        data[input].copy_from_slice(&given);
         data
     }
 
-    /// All ranks' elements combined one by one, from rank 0 on.
-    fn combined(&self, salt: u64) -> Vec<T> {
-        let Some(operator) = &self.operator else { return Vec::new() };
-        let one = |index| {
-            (1..self.p).fold(Self::element(0, index, salt), |left, rank| {
-                let mut left = [left];
-                operator.fold(&mut left, &[Self::element(rank, index, salt)], false).unwrap();
-                left[0]
-            })
-        };
-        (0..PERIOD.min(self.elements())).map(one).collect()
+    /// All ranks' elements of one index combined one by one, from rank 0 on.
+    fn combined(&self, index: usize, salt: u64) -> T {
+        let operator = self.operator();
+        (1..self.p).fold(Self::element(0, index, salt), |left, rank| {
+            let mut left = [left];
+            operator.fold(&mut left, &[Self::element(rank, index, salt)], false).unwrap();
+            left[0]
+        })
     }
 
     fn verify(&self, data: &[T], salt: u64) {
@@ -368,24 +369,30 @@ impl<T: Sample> Trial<T> {
 
     /// `data` begins at element `start` of the buffer.
     fn verify_runs(&self, data: &[T], start: usize, runs: &[(Range<usize>, From)], salt: u64) {
-        let combined = self.combined(salt);
         for (range, from) in runs {
-            for (offset, index) in range.clone().enumerate() {
-                let expected = match *from {
-                    From::All(first) => combined[(first + offset) % PERIOD],
-                    From::One(rank, first) => Self::element(rank, first + offset, salt),
-                };
-                assert_eq!(
-                    data[index - start],
-                    expected,
-                    "element {index} of {} at rank {} of {}",
-                    self.wanted.word,
-                    self.rank,
-                    self.p
-                );
+            let expected = match *from {
+                From::All(first) => repeated(range.len(), |i| self.combined(first + i, salt)),
+                From::One(rank, first) => Self::elements_of(rank, first, range.len(), salt),
+            };
+            let found = &data[range.start - start..range.end - start];
+            if found != expected {
+                let wrong = (0..found.len()).find(|&i| found[i] != expected[i]).unwrap_or_default();
+                let (word, index) = (&self.wanted.word, range.start + wrong);
+                let (found, expected) = (&found[wrong], &expected[wrong]);
+                let (rank, p) = (self.rank, self.p);
+                panic!("element {index} of {word} at rank {rank} of {p} is {found:?}, not {expected:?}");
             }
         }
     }
+}
+
+/// So many elements that repeat themselves, each made once: what copies and compares whole slices is fast also in a
+/// test that is not optimised.
+fn repeated<T: Copy>(len: usize, one: impl Fn(usize) -> T) -> Vec<T> {
+    let once: Vec<T> = (0..len.min(PERIOD)).map(one).collect();
+    let mut all = once.repeat(len.div_ceil(PERIOD));
+    all.truncate(len);
+    all
 }
 
 fn extent<'r>(mut ranges: impl Iterator<Item = &'r Range<usize>>) -> Range<usize> {
