@@ -8,7 +8,7 @@ use crate::schedule::Skips;
 use crate::transport::{RemoteKeys, Transport};
 
 /// Up to so many ranks all have wide channels to all: small messages then need no handshake in any
-/// algorithm, at 132 KiB for each other rank.
+/// algorithm, at 260 KiB for each other rank.
 const FULL: u32 = 48;
 
 /// Whether all pairs of so many ranks have wide channels.

@@ -22,7 +22,7 @@ use crate::transport::{Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segme
 /// Slots of a channel, each way.
 pub const SLOTS: usize = 8;
 /// The most bytes of data in a wide slot.
-pub const PAYLOAD: usize = 8192;
+pub const PAYLOAD: usize = 16384;
 /// Bytes of a wide slot.
 pub const WIDE: usize = (HEAD + PAYLOAD).next_multiple_of(LINE);
 /// Slots begin with a cache line, as boards and windows do.

@@ -1,7 +1,7 @@
 //! Which algorithm.
 #![forbid(unsafe_code)]
 
-use super::costs::{Costs, HANDSHAKE, many};
+use super::costs::{COPY, Costs, HANDSHAKE, many};
 use super::{Problem, SMALL};
 use crate::algorithm::{Entry, Nesting, Span};
 use crate::collective::Collective;
@@ -11,8 +11,6 @@ use crate::collective::Collective;
 const MESSAGE: f64 = 0.7;
 /// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
 const WITHIN: f64 = 0.25;
-/// Seconds that a byte takes that is copied within a node, where a processor has it in a cache.
-const COPY: f64 = 1e-10;
 /// By how much it must be thought faster to be taken: the two constants before are assumed, and not measured.
 const MARGIN: f64 = 1.2;
 /// How often an all-to-all by leaders copies all of a rank's blocks: into its workspace, to who speaks of them, and

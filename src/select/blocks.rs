@@ -156,7 +156,8 @@ impl Problem {
         }
         let span = if entry.pipelined { Span::Whole } else { entry.span };
         let reached = entry.near || self.all_wide;
-        reached && self.collective != Collective::Alltoallv && self.seen_by(entry).bytes_of_leg(span) <= SMALL
+        let fits = self.seen_by(entry).bytes_of_leg(span) <= costs.in_slot();
+        reached && self.collective != Collective::Alltoallv && fits
     }
 
     /// What comes to a node's leader in so many rounds is handed on together: where ranks share cores, to wake

@@ -9,13 +9,13 @@ mod pace;
 
 use crate::algorithm::{self as catalogue, Entry, Nesting, Span, stopovers};
 use crate::collective::Collective;
-use crate::engine::slots::PAYLOAD;
 
 pub use blocks::last_block;
 pub use costs::{BLOCK_SHARE, Costs};
 
-/// The most bytes of a leg that travels in a slot.
-pub const SMALL: u64 = PAYLOAD as u64;
+/// The most bytes of a leg that travels in a slot whatever the network; on slow ones it is all that a slot takes
+/// ([`PAYLOAD`](crate::engine::slots::PAYLOAD)).
+pub const SMALL: u64 = 8192;
 
 /// The most bytes of the workspace in which the blocks of an all-to-all are handed on: see [`Problem::places`].
 pub const RELAY: u64 = 8 << 20;

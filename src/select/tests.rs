@@ -233,8 +233,20 @@ fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
     };
     assert_eq!((way(SMALL, 1, &near), way(SMALL + 1, 1, &near)), ((1, true), (2, true)));
     assert_eq!((way(4 * SMALL, 1, &near), way(5 * SMALL, 1, &near)), ((4, true), (1, false)));
-    assert_eq!(way(SMALL + 1, 1, &far), (1, false), "its bytes take longer than a word");
+    assert_eq!(way(2 * SMALL + 1, 1, &far), (1, false), "its bytes take longer than a word");
     assert_eq!(way(3 * 5000, 5000, &near), (1, false), "two elements do not fit a slot");
+}
+
+#[test]
+fn where_a_handshake_takes_long_slots_carry_more() {
+    let near = Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0 };
+    let far = Costs { latency: 1e-4, byte: 8e-8, block: 1e-5, ..near };
+    let block_for_each = |block, costs| {
+        let problem = Problem { collective: Collective::Alltoall, largest: block, ..whole(16 * block, 16) };
+        problem.is_small(catalogue::named(Collective::Alltoall, "ring").unwrap(), 1, costs)
+    };
+    assert_eq!([SMALL, SMALL + 1].map(|block| block_for_each(block, &near)), [true, false]);
+    assert_eq!([2 * SMALL, 2 * SMALL + 1].map(|block| block_for_each(block, &far)), [true, false]);
 }
 
 #[test]
