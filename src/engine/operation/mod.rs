@@ -104,8 +104,8 @@ impl Operation {
 
     /// Takes a step of its line that puts; false where it was not taken.
     pub fn put(&self, line: &Line, step: &Step, channel: usize, io: &mut Io) -> Result<bool> {
-        let head = line.heads.of(step.round, step.bytes);
-        io.send_head(channel, &head, Some((self.course.from(), &step.stretches)))
+        let mut head = line.heads.of(step.round, step.bytes);
+        io.send_head(channel, &mut head, Some((self.course.from(), &step.stretches)))
     }
 
     /// Takes a step of its line that takes in what has come. Fails where the operator does.
