@@ -39,11 +39,7 @@ struct Message {
 
 impl Early {
     fn new(line: &Line) -> Self {
-        let arrivals = line.steps.iter().filter(|step| matches!(step.act, Act::TakeIn(_)));
-        Early {
-            missing: arrivals.fold(0, |rounds, step| rounds | 1 << step.round),
-            messages: SmallVec::new(),
-        }
+        Early { missing: line.arrivals, messages: SmallVec::new() }
     }
 
     /// False where it is not awaited, or they are too many.
@@ -181,17 +177,25 @@ impl Engine {
 
     /// Looks for news; false where the run is to look after what it is, or to wait for it.
     fn listen(&mut self, line: &Line, early: &mut Early) -> Result<bool> {
-        if self.events.is_empty() && !self.io.transport.is_quiet() {
+        if self.events.is_empty() {
+            while self.io.transport.is_quiet() {
+                if self.leaves_wait_to_run() {
+                    return Ok(false);
+                }
+            }
             self.refill()?;
         }
-        let Some(event) = self.events.peek() else {
-            return Ok(!self.crowd.is_outside() && !self.patience.is_over());
-        };
+        let Some(event) = self.events.peek() else { return Ok(!self.leaves_wait_to_run()) };
         let heard = self.hear(event, line, early)?;
         if heard {
             self.events.take();
         }
         Ok(heard)
+    }
+
+    /// Nothing has happened: whether another thread wants in, or this rank has no patience left.
+    fn leaves_wait_to_run(&mut self) -> bool {
+        self.crowd.is_outside() || self.patience.is_over()
     }
 
     fn hear(&mut self, event: Event, line: &Line, early: &mut Early) -> Result<bool> {
