@@ -281,11 +281,13 @@ impl RawCall {
     }
 
     fn check_root(&self, p: u32) -> Result<()> {
-        if self.root < p {
-            return Ok(());
-        }
+        if self.root < p { Ok(()) } else { Err(self.no_such_root(p)) }
+    }
+
+    #[cold]
+    fn no_such_root(&self, p: u32) -> Error {
         let what = format!("root {} of a communicator of {p} ranks", self.root);
-        Err(self.bad(what, format!("take a root from 0 to {}", p - 1)))
+        self.bad(what, format!("take a root from 0 to {}", p - 1))
     }
 
     /// How many elements of a buffer of `len` it is about, where its arguments fit.

@@ -50,9 +50,12 @@ impl Communicator {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
                 self.copy_own(call, elements, &ends);
-                let again = Again { from: ends.from, to: ends.to, fold: call.fold.clone() };
-                let under_way = engine.begin_again(made, again)?;
-                return under_way.map_or(Ok(()), |handle| self.world.carry_out(engine, handle));
+                let (from, to) = (ends.from.into_memory(), ends.to.map(Source::into_memory));
+                let again = Again { from, to, fold: call.fold.clone() };
+                return match engine.begin_again(made, again)? {
+                    Some(handle) => self.world.carry_out(engine, handle),
+                    None => Ok(()),
+                };
             }
         }
         let decision = self.decide(call, elements)?;
@@ -72,8 +75,10 @@ impl Communicator {
             Counts::Each(counts) => Some(Arc::clone(counts)),
             Counts::Pairs(..) => return None,
         };
-        let usual = call.algorithm.is_none() && call.blocks.is_none();
-        usual.then(|| Ask {
+        if call.algorithm.is_some() || call.blocks.is_some() {
+            return None;
+        }
+        Some(Ask {
             communicator: self.number,
             collective: call.collective,
             root: call.root,

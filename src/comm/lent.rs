@@ -54,6 +54,7 @@ impl Drop for Lent<'_> {
             let error = Error::transport("call", "it was cut off by a panic", "see its message");
             self.world.engine().shut_down(error);
         }
+        std::mem::replace(&mut self.memory, Memory::nothing()).return_loan();
     }
 }
 

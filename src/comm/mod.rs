@@ -262,9 +262,11 @@ impl Communicator {
         };
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {
-            let from = Source::Unregistered(Memory::nothing());
-            let under_way = engine.begin_again(made, Again { from, to: None, fold: None })?;
-            return under_way.map_or(Ok(()), |handle| self.world.carry_out(engine, handle));
+            let again = Again { from: Memory::nothing(), to: None, fold: None };
+            return match engine.begin_again(made, again)? {
+                Some(handle) => self.world.carry_out(engine, handle),
+                None => Ok(()),
+            };
         }
         let handle = engine.begin(self.barrier_task(), Some(ask))?;
         self.world.carry_out(engine, handle)
@@ -323,7 +325,8 @@ impl Communicator {
         let lent = Lent::new(&mut data[..elements], &self.world);
         let done = self.at_once(&call.raw, elements, lent.source());
         let checked = lent.check::<T>();
-        done.and(checked)
+        done?;
+        checked
     }
 
     /// [`run`](Self::run) on a window's elements: nothing is registered for the call.

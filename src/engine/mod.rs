@@ -56,7 +56,6 @@ use patience::Patience;
 use rest::{Ask, Rest};
 use slots::{Card, Slots, There};
 use staging::Pool;
-use task::in_slots;
 use tokens::Tokens;
 use vigil::{Vigil, Wait};
 
@@ -93,8 +92,6 @@ pub struct Engine {
 
 struct Entry {
     operation: Box<Operation>,
-    /// By what it is kept when it is over, if it is.
-    ask: Option<Ask>,
     /// Nobody asks for it any more: it goes when it is done.
     forgotten: bool,
     /// Another thread than the one that carries the engine on waits for it.
@@ -108,8 +105,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(operation: Box<Operation>, ask: Option<Ask>) -> Self {
-        Entry { operation, ask, forgotten: false, awaited: false, stirred: false, stirs: 0, wait: None }
+    fn new(operation: Box<Operation>) -> Self {
+        Entry { operation, forgotten: false, awaited: false, stirred: false, stirs: 0, wait: None }
     }
 }
 
@@ -199,13 +196,13 @@ impl Engine {
         // The others have begun the call, or will: they must hear that it comes to nothing.
         let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
         let operation = Box::new(operation);
-        self.operations[handle] = Some(Entry::new(operation, None));
+        self.operations[handle] = Some(Entry::new(operation));
         Ok(handle)
     }
 
     fn path(&mut self, small: bool, from: Source, to: Option<Source>) -> Result<Path> {
         if small {
-            return Ok(in_slots(from, to));
+            return Ok(Path::Slots { from: from.into_memory(), to: to.map(Source::into_memory) });
         }
         let from = self.registered(from)?;
         let to = to.map(|to| self.registered(to)).transpose()?;
@@ -303,7 +300,7 @@ impl Engine {
         let ask = ask.filter(|_| task.small);
         let handle = self.prepare(task)?;
         if let Some(Some(entry)) = self.operations.get_mut(handle) {
-            entry.ask = ask;
+            entry.operation.ask = ask;
         }
         self.start_or_forget(handle, 0)
     }
@@ -337,7 +334,10 @@ impl Engine {
 
     /// The error that broke it, if any.
     pub fn check(&self) -> Result<()> {
-        self.broken.clone().map_or(Ok(()), Err)
+        match &self.broken {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
     }
 
     fn fail(&mut self, error: Error) -> Error {
@@ -428,25 +428,24 @@ impl Engine {
     fn sweep(&mut self) {
         for place in 0..self.operations.len() {
             let over = self.operations[place].take_if(|entry| entry.forgotten && entry.operation.is_done());
-            if let Some(Entry { operation, ask, .. }) = over {
+            if let Some(Entry { operation, .. }) = over {
                 let starts = operation.starts();
-                self.put_away(operation, ask, starts);
+                self.put_away(operation, starts);
             }
         }
     }
 
     /// Remembers what was done by an operation that is over after so many starts, and keeps it if it is to be kept.
-    fn put_away(&mut self, mut operation: Box<Operation>, ask: Option<Ask>, starts: u32) {
-        let past = Past { call: operation.call(), starts };
-        match ask {
-            Some(ask) => {
-                operation.rest();
-                self.rest.keep(ask, operation);
-            }
-            None => operation.into_pool(&mut self.io.pool),
+    fn put_away(&mut self, mut operation: Box<Operation>, starts: u32) {
+        let call = operation.call();
+        if let Some(calls) = self.calls.get_mut(&call.communicator) {
+            calls.remember(Past { call, starts });
         }
-        if let Some(calls) = self.calls.get_mut(&past.call.communicator) {
-            calls.remember(past);
+        if operation.ask.is_some() {
+            operation.rest();
+            self.rest.keep(operation);
+        } else {
+            operation.into_pool(&mut self.io.pool);
         }
     }
 

@@ -39,27 +39,28 @@ pub struct Ask {
 
 /// Operations at rest, the latest last.
 #[derive(Default)]
+#[expect(clippy::vec_box, reason = "an operation comes and goes with every call, and is large")]
 pub struct Rest {
-    kept: Vec<(Ask, Box<Operation>)>,
+    kept: Vec<Box<Operation>>,
 }
 
 impl Rest {
-    /// Takes up what was asked for lately, with what it was asked for by.
-    pub fn take(&mut self, ask: &Ask) -> Option<(Ask, Box<Operation>)> {
-        let at = self.kept.iter().rposition(|(other, _)| other == ask)?;
+    /// Takes up what was asked for lately.
+    pub fn take(&mut self, ask: &Ask) -> Option<Box<Operation>> {
+        let at = self.kept.iter().rposition(|operation| operation.ask.as_ref() == Some(ask))?;
         Some(self.kept.remove(at))
     }
 
     /// Keeps an operation that is over.
-    pub fn keep(&mut self, ask: Ask, operation: Box<Operation>) {
+    pub fn keep(&mut self, operation: Box<Operation>) {
         if self.kept.len() == KEPT {
             self.kept.remove(0);
         }
-        self.kept.push((ask, operation));
+        self.kept.push(operation);
     }
 
     /// Forgets a communicator's calls.
     pub fn forget(&mut self, communicator: u32) {
-        self.kept.retain(|(ask, _)| ask.communicator != communicator);
+        self.kept.retain(|operation| operation.call().communicator != communicator);
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use super::call::{CREDITS, HEAD, HEADER, Header};
-use super::leg::{Stretch, total};
+use super::leg::Stretch;
 use super::notice::Notice;
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
@@ -203,7 +203,7 @@ impl Slots {
         transport: &mut dyn Transport,
         tokens: &mut Tokens,
         to: usize,
-        head: &[u8],
+        head: &mut [u8],
         payload: Option<(&Memory, &[Stretch])>,
     ) -> Result<bool> {
         if !self.may_send(to) {
@@ -213,20 +213,19 @@ impl Slots {
         let bank = &self.banks[channel.bank];
         let slot = channel.free.trailing_zeros() as usize;
         let offset = bank.place(to, slot);
-        let len = head.len() + payload.map_or(0, |(_, stretches)| total(stretches));
+        head[CREDITS] = channel.owed;
         bank.outbox.memory.write(offset, head);
-        bank.outbox.memory.write(offset + CREDITS, &[channel.owed]);
+        let mut end = offset + head.len();
         if let Some((memory, stretches)) = payload {
-            let mut at = offset + head.len();
             for stretch in stretches {
-                bank.outbox.memory.copy(at, memory, stretch.at, stretch.len);
-                at += stretch.len;
+                bank.outbox.memory.copy(end, memory, stretch.at, stretch.len);
+                end += stretch.len;
             }
         }
         let put = Put {
             peer: channel.rank,
             from: &bank.outbox,
-            segments: &[Segment { offset, len }],
+            segments: &[Segment { offset, len: end - offset }],
             to: channel.inbox_there,
             to_offset: (slot * bank.slot) as u64,
             notice: Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode(),
@@ -321,6 +320,9 @@ impl Slots {
     /// them along: a notice wakes its receiver, so there is one for several slots, while the peer still has
     /// some. False where the transport was busy: pay again, as no event may come that would tell.
     pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<bool> {
+        if self.due.is_empty() {
+            return Ok(true);
+        }
         let mut paid = true;
         for number in std::mem::take(&mut self.due) {
             let channel = &mut self.channels[number];

@@ -14,7 +14,7 @@ use super::notice::Notice;
 use super::operation::{Act, Kept, Line, Operation, Payload, Step};
 use super::rest::Ask;
 use super::slots::Landed;
-use super::task::{Again, in_slots};
+use super::task::Again;
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
 use crate::plan::Landing;
@@ -39,11 +39,7 @@ struct Message {
 
 impl Early {
     fn new(line: &Line) -> Self {
-        let arrivals = line.steps.iter().filter(|step| matches!(step.act, Act::TakeIn(_)));
-        Early {
-            missing: arrivals.fold(0, |rounds, step| rounds | 1 << step.round),
-            messages: SmallVec::new(),
-        }
+        Early { missing: line.arrivals, messages: SmallVec::new() }
     }
 
     /// False where it is not awaited, or they are too many.
@@ -64,31 +60,27 @@ impl Early {
 }
 
 impl Engine {
-    /// Takes up what was asked for lately, with what it was asked for by.
-    pub fn recall(&mut self, ask: &Ask) -> Option<(Ask, Box<Operation>)> {
+    /// Takes up what was asked for lately.
+    pub fn recall(&mut self, ask: &Ask) -> Option<Box<Operation>> {
         self.rest.take(ask)
     }
 
     /// Makes again what was [recalled](Self::recall), as the next call on its communicator; `None` where it is
     /// over at once.
-    pub fn begin_again(
-        &mut self,
-        (ask, mut operation): (Ask, Box<Operation>),
-        again: Again,
-    ) -> Result<Option<Handle>> {
+    pub fn begin_again(&mut self, mut operation: Box<Operation>, again: Again) -> Result<Option<Handle>> {
         self.check()?;
         let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = operation.call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
-        operation.renew(call, handle as u16, in_slots(again.from, again.to), again.fold);
+        operation.renew(call, handle as u16, again);
         let idle = self.is_idle();
         let gone = if idle { self.go_straight(&operation) } else { Ok(0) };
         let gone = gone.map_err(|error| self.fail(error))?;
         if operation.line(&self.io).is_some_and(|line| line.steps.len() == gone) {
-            self.put_away(operation, Some(ask), 1);
+            self.put_away(operation, 1);
             return Ok(None);
         }
-        self.operations[handle] = Some(Entry::new(operation, Some(ask)));
+        self.operations[handle] = Some(Entry::new(operation));
         self.start_or_forget(handle, gone).map(Some)
     }
 
@@ -181,17 +173,25 @@ impl Engine {
 
     /// Looks for news; false where the run is to look after what it is, or to wait for it.
     fn listen(&mut self, line: &Line, early: &mut Early) -> Result<bool> {
-        if self.events.is_empty() && !self.io.transport.is_quiet() {
+        if self.events.is_empty() {
+            while self.io.transport.is_quiet() {
+                if self.leaves_wait_to_run() {
+                    return Ok(false);
+                }
+            }
             self.refill()?;
         }
-        let Some(event) = self.events.peek() else {
-            return Ok(!self.crowd.is_outside() && !self.patience.is_over());
-        };
+        let Some(event) = self.events.peek() else { return Ok(!self.leaves_wait_to_run()) };
         let heard = self.hear(event, line, early)?;
         if heard {
             self.events.take();
         }
         Ok(heard)
+    }
+
+    /// Nothing has happened: whether another thread wants in, or this rank has no patience left.
+    fn leaves_wait_to_run(&mut self) -> bool {
+        self.crowd.is_outside() || self.patience.is_over()
     }
 
     fn hear(&mut self, event: Event, line: &Line, early: &mut Early) -> Result<bool> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::call::Signature;
-use super::operation::{Pace, Path};
+use super::operation::Pace;
 use crate::fold::Fold;
 use crate::plan::Plan;
 use crate::plan::layout::Layout;
@@ -41,12 +41,12 @@ pub struct Task {
     pub to: Option<Source>,
 }
 
-/// What moves in a call that was made before: all else is as it was.
+/// What moves in a small call that was made before: all else is as it was.
 pub struct Again {
     /// What is put.
-    pub from: Source,
+    pub from: Memory,
     /// Where it lands; `None`: in the same memory.
-    pub to: Option<Source>,
+    pub to: Option<Memory>,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<Arc<dyn Fold>>,
 }
@@ -76,10 +76,4 @@ impl Source {
             Source::Unregistered(memory) => memory,
         }
     }
-}
-
-/// The path of a small call.
-pub(super) fn in_slots(from: Source, to: Option<Source>) -> Path {
-    let from = from.into_memory();
-    Path::Slots { to: to.map_or_else(|| from.clone(), Source::into_memory), from }
 }

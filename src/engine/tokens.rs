@@ -26,9 +26,10 @@ impl Tokens {
     }
 
     /// Hands a put over under a free token, which replaces its own; busy too where no token is left.
-    pub fn put(&mut self, transport: &mut dyn Transport, used: Use, put: Put<'_>) -> Result<Posted> {
+    pub fn put(&mut self, transport: &mut dyn Transport, used: Use, mut put: Put<'_>) -> Result<Posted> {
         let Some(token) = self.take(used) else { return Ok(Posted::Busy) };
-        let posted = transport.put(&Put { token, ..put })?;
+        put.token = token;
+        let posted = transport.put(&put)?;
         if posted != Posted::Pending {
             self.give_back(token);
         }

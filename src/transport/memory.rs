@@ -3,6 +3,7 @@
 //! The one place that knows raw addresses on this side of a transport. No reference to the bytes is
 //! ever given out from here, as a peer may write them at any time: they are copied in and out.
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -19,6 +20,11 @@ struct Range {
     start: NonNull<u8>,
     len: usize,
     pages: Pages,
+}
+
+thread_local! {
+    /// What was lent last, and is nobody's: it saves each call an allocation.
+    static SPARE: Cell<Option<Arc<Range>>> = const { Cell::new(None) };
 }
 
 /// What keeps a range alive.
@@ -106,7 +112,18 @@ impl Memory {
     /// The bytes must stay valid for reads, and for writes where any is made here or put here, and nothing but this `Memory` and those it was
     /// given to may touch them, until the last clone is dropped.
     pub unsafe fn lend(start: NonNull<u8>, len: usize) -> Memory {
-        Memory::of(start, len, Pages::Elsewhere)
+        // Neither here nor below is there one while the thread ends.
+        let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
+        match spare.as_mut().and_then(Arc::get_mut) {
+            Some(range) => *range = Range { start, len, pages: Pages::Elsewhere },
+            None => return Memory::of(start, len, Pages::Elsewhere),
+        }
+        Memory(spare)
+    }
+
+    /// The loan is over: where nobody else has it, its place in the heap is for this thread's next one.
+    pub fn return_loan(self) {
+        let _ = SPARE.try_with(|spare| spare.set(self.0));
     }
 
     /// How many bytes.
@@ -217,6 +234,21 @@ mod tests {
     #[test]
     fn nothing_is_a_memory_too() {
         Memory::zeroed(0).unwrap().read(0, &mut []);
+    }
+
+    #[test]
+    fn a_loan_takes_the_place_of_the_last_one_unless_somebody_has_that_still() {
+        let (mut four, mut eight) = ([0_u8; 4], [0_u8; 8]);
+        // SAFETY: the arrays outlive what is lent, and nobody writes there
+        let lend = |bytes: &mut [u8]| unsafe { Memory::lend(NonNull::from(&mut *bytes).cast(), bytes.len()) };
+        let first = lend(&mut four);
+        let kept = first.clone();
+        first.return_loan();
+        let second = lend(&mut eight);
+        assert_eq!((kept.len(), kept.holders(), second.len(), second.holders()), (4, 1, 8, 1));
+        second.return_loan();
+        let third = lend(&mut four);
+        assert_eq!((third.len(), third.holders()), (4, 1));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::noted::{Known, Legs, Noted};
 use crate::engine::call::{Call, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Rule, stretches};
 use crate::engine::run::Run;
+use crate::engine::task::Again;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::plan::layout::Layout;
@@ -22,8 +23,8 @@ pub enum Path {
     Slots {
         /// What is put.
         from: Memory,
-        /// Where it lands.
-        to: Memory,
+        /// Where it lands; `None`: in the same memory.
+        to: Option<Memory>,
     },
     /// By direct puts.
     Direct {
@@ -127,13 +128,15 @@ impl Course {
     }
 
     /// Back to before the first start, as another call of the same signature on other memory.
-    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
-        (self.call, self.number, self.path, self.fold, self.started) = (call, number, path, fold, None);
+    pub fn renew(&mut self, call: Call, number: u16, again: Again) {
+        let Again { from, to, fold } = again;
+        (self.call, self.number, self.started) = (call, number, None);
+        (self.path, self.fold) = (Path::Slots { from, to }, fold);
     }
 
     /// Lets go of what is the caller's.
     pub fn rest(&mut self) {
-        self.path = Path::Slots { from: Memory::nothing(), to: Memory::nothing() };
+        self.path = Path::Slots { from: Memory::nothing(), to: None };
         self.fold = None;
     }
 
@@ -216,7 +219,7 @@ impl Course {
     /// Where it lands.
     pub fn to(&self) -> &Memory {
         match &self.path {
-            Path::Slots { to, .. } => to,
+            Path::Slots { from, to } => to.as_ref().unwrap_or(from),
             Path::Direct { to, .. } => &to.memory,
         }
     }

@@ -30,14 +30,14 @@ impl Io {
         header: &Header,
         payload: Option<(&Memory, &[Stretch])>,
     ) -> Result<bool> {
-        self.send_head(channel, &header.encode()[..header.size()], payload)
+        self.send_head(channel, &mut header.encode()[..header.size()], payload)
     }
 
     /// The same with a head that is made.
     pub fn send_head(
         &mut self,
         channel: usize,
-        head: &[u8],
+        head: &mut [u8],
         payload: Option<(&Memory, &[Stretch])>,
     ) -> Result<bool> {
         self.slots.send(&mut *self.transport, &mut self.tokens, channel, head, payload)

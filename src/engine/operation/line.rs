@@ -20,6 +20,8 @@ pub struct Line {
     pub heads: DataHead,
     /// What is done, one after the other.
     pub steps: Box<[Step]>,
+    /// The rounds that have an arrival, a bit each.
+    pub arrivals: u64,
 }
 
 /// A message that is sent or taken in.
@@ -50,8 +52,10 @@ impl Line {
     /// Of an operation whose messages travel in slots; `None` where its plan has no such line.
     pub fn new(course: &Course, io: &Io) -> Option<Line> {
         let order = order(course.plan()).filter(|_| !course.is_direct())?;
+        let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
+        let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
         let steps = order.into_iter().map(|(round, side)| step(course, io, round, side));
-        Some(Line { heads: DataHead::new(course.call), steps: steps.collect::<Option<_>>()? })
+        Some(Line { heads: DataHead::new(course.call), steps: steps.collect::<Option<_>>()?, arrivals })
     }
 
     /// Makes it another call's of the same signature.

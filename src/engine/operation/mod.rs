@@ -26,16 +26,16 @@ pub use payload::Payload;
 pub use shown::Shown;
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 
 use super::call::{Call, Header};
 use super::leg::total;
+use super::rest::Ask;
 use super::run::{Awaits, Unexpected};
 use super::slots::Landed;
 use super::staging::Pool;
+use super::task::Again;
 use super::vigil::Waiting;
 use crate::error::Result;
-use crate::fold::Fold;
 use crate::plan::{Landing, Leg, Side};
 use crate::rank::Rank;
 use crate::transport::Transport;
@@ -63,6 +63,8 @@ pub struct Operation {
     active: bool,
     /// Of this rank's starts, the number of the last one.
     turn: u64,
+    /// By what it is kept when it is over, if it is.
+    pub ask: Option<Ask>,
     /// Looked for when it is first made again.
     line: OnceCell<Option<Line>>,
 }
@@ -80,6 +82,7 @@ impl Operation {
             turns: Turns::default(),
             active: false,
             turn: 0,
+            ask: None,
             line: OnceCell::new(),
         })
     }
@@ -90,8 +93,8 @@ impl Operation {
     }
 
     /// Makes it another call of the same signature, whose messages travel in slots as before.
-    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
-        self.course.renew(call, number, path, fold);
+    pub fn renew(&mut self, call: Call, number: u16, again: Again) {
+        self.course.renew(call, number, again);
         if let Some(Some(line)) = self.line.get_mut() {
             line.renew(call);
         }
@@ -104,8 +107,8 @@ impl Operation {
 
     /// Takes a step of its line that puts; false where it was not taken.
     pub fn put(&self, line: &Line, step: &Step, channel: usize, io: &mut Io) -> Result<bool> {
-        let head = line.heads.of(step.round, step.bytes);
-        io.send_head(channel, &head, Some((self.course.from(), &step.stretches)))
+        let mut head = line.heads.of(step.round, step.bytes);
+        io.send_head(channel, &mut head, Some((self.course.from(), &step.stretches)))
     }
 
     /// Takes a step of its line that takes in what has come. Fails where the operator does.

@@ -330,8 +330,8 @@ impl Puts {
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
         let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16 }).encode();
         let words = shown::words(io.transport.key(from.remote, *world), shown);
-        let message: Message = head[..HEAD].iter().copied().chain(words).collect();
-        io.send_head(*channel, &message, None)
+        let mut message: Message = head[..HEAD].iter().copied().chain(words).collect();
+        io.send_head(*channel, &mut message, None)
     }
 
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {

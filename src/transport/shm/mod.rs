@@ -163,6 +163,11 @@ impl Drop for Registration {
     }
 }
 
+#[cold]
+fn closed(call: &str) -> Error {
+    Error::transport(call, "the transport was shut down", "make no calls after the shutdown")
+}
+
 /// A panic leaves the table whole: every change to it is one call.
 fn lock(regions: &Mutex<Regions>) -> MutexGuard<'_, Regions> {
     regions.lock().unwrap_or_else(PoisonError::into_inner)
@@ -276,9 +281,7 @@ impl Shm {
     }
 
     fn check_open(&self, call: &str) -> Result<()> {
-        let closed =
-            || Error::transport(call, "the transport was shut down", "make no calls after the shutdown");
-        self.open.then_some(()).ok_or_else(closed)
+        if self.open { Ok(()) } else { Err(closed(call)) }
     }
 
     /// The most bytes of a put to there: any number where they need no chunk, whatever the limits promise.
@@ -286,24 +289,29 @@ impl Shm {
         if Target::of(to) == Target::Private { self.limits().max_put } else { isize::MAX as usize }
     }
 
-    /// Whether the put, of so many bytes, keeps to the contract.
-    fn check(&self, put: &Put<'_>, len: usize) -> Result<()> {
-        let (max_put, segments) = (self.longest(put.to), SEGMENTS);
-        let room = put.from.memory.len();
-        let end = |s: &super::Segment| s.offset.saturating_add(s.len);
-        let furthest = put.segments.iter().map(end).max().unwrap_or(0);
-        let known = self.peers.len();
-        if furthest <= room && put.segments.len() <= segments && len <= max_put && (put.peer as usize) < known
-        {
-            return Ok(());
+    /// The bytes of a put that keeps to the contract.
+    fn check(&self, put: &Put<'_>) -> Result<usize> {
+        let (mut len, mut furthest) = (0_usize, 0);
+        for segment in put.segments {
+            len = len.saturating_add(segment.len);
+            furthest = furthest.max(segment.offset.saturating_add(segment.len));
         }
+        let fits = furthest <= put.from.memory.len() && len <= self.longest(put.to);
+        let known = (put.peer as usize) < self.peers.len() && put.segments.len() <= SEGMENTS;
+        if fits && known { Ok(len) } else { Err(self.refusal(put, len, furthest)) }
+    }
+
+    /// Why a put of so many bytes, up to this one of its region, is not made.
+    #[cold]
+    fn refusal(&self, put: &Put<'_>, len: usize, furthest: usize) -> Error {
+        let (max_put, room, known) = (self.longest(put.to), put.from.memory.len(), self.peers.len());
         let what = format!(
             "{len} bytes in {} segments, up to byte {furthest} of a region of {room}, to rank {} of {known} known",
             put.segments.len(),
             put.peer,
         );
-        let cure = format!("stay in the region, put at most {max_put} bytes in {segments} segments");
-        Err(Error::argument("put", what, cure))
+        let cure = format!("stay in the region, put at most {max_put} bytes in {SEGMENTS} segments");
+        Error::argument("put", what, cure)
     }
 
     /// Copies the bytes to where they belong, then tells the peer.
@@ -484,8 +492,7 @@ impl Transport for Shm {
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         self.check_open("put")?;
-        let len = put.len();
-        self.check(put, len)?;
+        let len = self.check(put)?;
         match (Target::of(put.to), self.way) {
             (Target::Private, Way::Ring) if len > 0 => self.put_through_ring(put),
             _ => self.put_directly(put, len),
@@ -575,11 +582,15 @@ impl Target {
 fn within(put: &Put<'_>, name: Rank, len: usize, window: &Memory) -> Result<*mut u8> {
     let start = put.to.base.wrapping_add(put.to_offset);
     let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
-    let Some(start) = usize::try_from(start).ok().filter(fits) else {
-        let what = format!("{len} bytes at {start} of a window of {} at rank {name}", window.len());
-        return Err(Error::transport("put", what, "are all ranks of one version and one job?"));
-    };
+    let start =
+        usize::try_from(start).ok().filter(fits).ok_or_else(|| beyond(len, start, window.len(), name))?;
     Ok(window.address().as_ptr().wrapping_add(start))
+}
+
+#[cold]
+fn beyond(len: usize, start: u64, room: usize, name: Rank) -> Error {
+    let what = format!("{len} bytes at {start} of a window of {room} at rank {name}");
+    Error::transport("put", what, "are all ranks of one version and one job?")
 }
 
 /// Copies a put's segments into one run.
@@ -636,9 +647,11 @@ fn deliver(regions: &Regions, to: Destination, bytes: &[u8; CHUNK]) -> Result<()
 
 /// Wakes a peer, if it sleeps.
 fn wake(board: &Board, name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
-    if !board.alarm().must_ring() {
-        return Ok(());
-    }
+    if board.alarm().must_ring() { ring(name, card, bells) } else { Ok(()) }
+}
+
+#[cold]
+fn ring(name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
     let bell = bells.of(name, || card.home.pipe(card.bell).map_err(|e| e.of(name, "bell")))?;
     match write(bell, b"!") {
         // A full pipe rings already.

@@ -37,7 +37,9 @@ pub struct Place(u64);
 pub struct Reader {
     /// The place that it reads next.
     next: u64,
-    /// Tells how far it has come after so many places.
+    /// How far writers know that it has come.
+    told: u64,
+    /// Tells them after so many places.
     lot: u64,
 }
 
@@ -92,7 +94,7 @@ impl<'a> Ring<'a> {
 impl Reader {
     /// At the beginning; writers learn after every `lot` places that these are free.
     pub fn new(lot: u64) -> Reader {
-        Reader { next: 0, lot }
+        Reader { next: 0, told: 0, lot }
     }
 
     /// The next notice and its place, if it is there. It stays until the reader [moves on](Self::advance).
@@ -105,8 +107,9 @@ impl Reader {
     /// The reader needs its place no more.
     pub fn advance(&mut self, ring: Ring<'_>) {
         self.next += 1;
-        if self.next.is_multiple_of(self.lot) {
+        if self.next - self.told == self.lot {
             ring.ends.tail.store(self.next, Ordering::Release);
+            self.told = self.next;
         }
     }
 }
