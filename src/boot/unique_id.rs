@@ -91,7 +91,7 @@ impl UniqueId {
         let (words, mut theirs) = self.door()?;
         addresses::sort(&mut theirs, &addresses::of_this_host());
         let maker = rendezvous::call(place.rank, words, theirs, AT, limit)?;
-        Ok(Box::new(Rendezvous::visit(maker, AT.into(), place, limit)?))
+        Ok(Box::new(Rendezvous::visit(maker, AT.into(), "the process", place, limit)?))
     }
 
     /// The words of the maker's door, and where it is.

@@ -28,6 +28,9 @@ use crate::rank::{Place, Rank};
 /// How much longer a rank waits than the place where all meet, whose error knows more.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Who opens a place that all know.
+const RANK_0: &str = "rank 0";
+
 /// The most bytes of the doors of a rank's neighbours.
 const DOORS_BYTES: usize = 32 * 1024;
 
@@ -44,7 +47,7 @@ impl Rendezvous {
         let at = format!("the rendezvous {address}");
         match place.rank {
             0 => Rendezvous::host(listen(address)?, at, place, limit),
-            _ => Rendezvous::visit(reach(address, place.rank, &at, limit)?, at, place, limit),
+            _ => Rendezvous::visit(reach(address, place.rank, &at, limit)?, at, RANK_0, place, limit),
         }
     }
 
@@ -55,14 +58,20 @@ impl Rendezvous {
         call.tend().map_err(|failure| unreached(&at, failure))?;
         serve(listener, Words::default(), at.clone())?;
         let hub = through(call, Deadline::after(limit)).map_err(|failure| unreached(&at, failure))?;
-        Rendezvous::visit(hub, at, place, limit)
+        Rendezvous::visit(hub, at, RANK_0, place, limit)
     }
 
-    /// Meets the others by a connection to the place.
-    pub(super) fn visit(mut hub: Link, at: String, place: Place, limit: Duration) -> Result<Self> {
+    /// Meets the others by a connection to the place, which that one has opened.
+    pub(super) fn visit(
+        mut hub: Link,
+        at: String,
+        opener: &str,
+        place: Place,
+        limit: Duration,
+    ) -> Result<Self> {
         let door = Door::open(hub.socket.scope())?;
         hub.send(&Introduction { size: place.size, limit, card: door.card() }.frame());
-        let doors = doors(&mut hub, &at, Deadline::after(limit.saturating_add(PATIENCE)))?;
+        let doors = doors(&mut hub, (&at, opener), Deadline::after(limit.saturating_add(PATIENCE)))?;
         let graph = Graph::connect(door, place, &doors, at.clone(), limit)?;
         Ok(Rendezvous { place, at, graph: Some(graph) })
     }
@@ -112,7 +121,7 @@ fn unreached(at: &str, failure: Failure) -> Error {
 }
 
 /// The doors that a rank is told at the place where all meet.
-fn doors(hub: &mut Link, at: &str, deadline: Deadline) -> Result<Vec<Vec<u8>>> {
+fn doors(hub: &mut Link, at: (&str, &str), deadline: Deadline) -> Result<Vec<Vec<u8>>> {
     loop {
         if let Some(error) = hub.bad_news() {
             return Err(error);
@@ -133,8 +142,8 @@ fn doors(hub: &mut Link, at: &str, deadline: Deadline) -> Result<Vec<Vec<u8>>> {
     }
 }
 
-fn astray(at: &str, what: &str) -> Error {
-    let cure = "see what the process says that opened it; start all ranks from the same build";
+fn astray((at, opener): (&str, &str), what: &str) -> Error {
+    let cure = format!("see what {opener} says that opened it; start all ranks from the same build");
     Error::boot(format!("{at} {what}"), cure)
 }
 
@@ -191,7 +200,7 @@ mod tests {
     }
 
     fn visit(address: &Address, rank: Rank, size: u32) -> Result<Rendezvous> {
-        Rendezvous::visit(reach(address, rank, AT, LIMIT)?, AT.into(), place(rank, size), LIMIT)
+        Rendezvous::visit(reach(address, rank, AT, LIMIT)?, AT.into(), RANK_0, place(rank, size), LIMIT)
     }
 
     /// Stands before the door, where rank 0 may not listen yet.
@@ -203,7 +212,7 @@ mod tests {
 
     fn enter(call: Call, place: Place) -> Result<Rendezvous> {
         let hub = through(call, Deadline::after(LIMIT)).map_err(|failure| unreached(AT, failure))?;
-        Rendezvous::visit(hub, AT.into(), place, LIMIT)
+        Rendezvous::visit(hub, AT.into(), RANK_0, place, LIMIT)
     }
 
     fn connectable(address: &Address) -> SocketAddr {
