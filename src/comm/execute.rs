@@ -18,6 +18,7 @@ use crate::engine::{Again, Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
+use crate::select::SMALL;
 use crate::transport::memory::Memory;
 
 impl Communicator {
@@ -170,7 +171,7 @@ impl Communicator {
             group: None,
             plan: Box::new(PingPong { place: self.place, peer }),
             layout: Box::new(Partition::even(bytes as u64, 1)),
-            pace: Pace { in_flight: 1, lookahead: 1, turns: None },
+            pace: Pace { in_flight: 1, lookahead: 1, turns: None, ahead: SMALL as usize },
             piece: 0,
             longest: usize::MAX,
             fold: None,

@@ -23,13 +23,12 @@ impl Problem {
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
         if entry.is_nested() {
             let bytes = self.seen_by(entry).largest / u64::from(blocks);
-            let Pace { in_flight, lookahead, turns } =
-                pace(if piece == 0 { bytes } else { piece as u64 }, costs);
+            let pace = pace(if piece == 0 { bytes } else { piece as u64 }, costs);
             // Rounds among leaders and within nodes take turns; those within wait for the others'.
             let levels = if entry.nesting == Nesting::Domains && self.nodes.is_some() { 3 } else { 2 };
             let beside = levels * self.leaders(entry);
-            let lookahead = beside.saturating_mul(lookahead).saturating_add(BESIDE).min(LOOKAHEAD);
-            return Pace { in_flight, lookahead, turns };
+            let lookahead = beside.saturating_mul(pace.lookahead).saturating_add(BESIDE).min(LOOKAHEAD);
+            return Pace { lookahead, ..pace };
         }
         match (self.collective.numbering(), piece) {
             (Numbering::Whole, _) if entry.pipelined => pace(self.bytes / u64::from(blocks), costs),
@@ -96,5 +95,5 @@ impl Problem {
 pub fn pace(bytes: u64, costs: &Costs) -> Pace {
     let block = bytes as f64 * costs.byte;
     let more = (costs.latency / block.max(1e-12)).min(f64::from(LOOKAHEAD - 1)) as u32;
-    Pace { in_flight: 2 + more, lookahead: 1 + more, turns: None }
+    Pace { in_flight: 2 + more, lookahead: 1 + more, turns: None, ahead: costs.in_slot() as usize }
 }

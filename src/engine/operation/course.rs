@@ -51,6 +51,8 @@ pub struct Pace {
     /// Where legs differ in size, or wait for nothing, a source that is ahead would else take half of its
     /// target's link from the one whose turn it is.
     pub turns: Option<u32>,
+    /// Bytes of a leg that goes in a message to a target that is not ready; a longer one waits for it.
+    pub ahead: usize,
 }
 
 /// What an operation is made of.

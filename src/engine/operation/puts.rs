@@ -14,7 +14,7 @@ use crate::engine::call::{HEAD, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
 use crate::engine::notice::Notice;
 use crate::engine::run::Order;
-use crate::engine::slots::{PAYLOAD, Slots};
+use crate::engine::slots::Slots;
 use crate::engine::staging::{STAGES, Staging, offset_there};
 use crate::error::Result;
 use crate::plan::Side;
@@ -335,7 +335,7 @@ impl Puts {
     }
 
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
-        if total(&course.stretches(order.round, Side::Put)) > PAYLOAD {
+        if total(&course.stretches(order.round, Side::Put)) > course.pace.ahead {
             // Too large: this target is waited for.
             self.targets[target].ahead = course.iteration() + 1;
             return Ok(true);
