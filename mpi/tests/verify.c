@@ -331,7 +331,8 @@ static void users_operators(MPI_Comm comm)
     end(&a);
 }
 
-/* Its ring cuts what is long by the extent of each rank's own type, and aborts where they differ. */
+/* Its ring (4.0 and 5.0: of long vectors, and here of more than three ranks) cuts by the extent of each rank's own type,
+ * and aborts where they differ. */
 static int is_mpich(void)
 {
     char text[MPI_MAX_LIBRARY_VERSION_STRING];

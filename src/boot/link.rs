@@ -91,6 +91,7 @@ pub(super) fn tell<'l>(links: impl IntoIterator<Item = &'l mut Link>, error: &Er
     // Closed over unread bytes, a TCP connection is reset and loses what is under way: so all others close first. All at
     // once, because they wait for each other in the same way.
     links.iter().for_each(|link| link.socket.send_no_more());
+    let deadline = Deadline::after(FAREWELL);
     while links.iter().any(|link| link.end.is_none()) && pump(&mut links, deadline).is_ok() {
         links.iter_mut().for_each(|link| link.socket.forget());
     }

@@ -5,6 +5,7 @@ use super::request::Running;
 use super::tests::{faulty, finish, on_threads};
 use super::*;
 use crate::algorithm::{self, Entry};
+use crate::engine::slots::PAYLOAD;
 use crate::fold::{self, Operator, Sum};
 use crate::locality::layout::Domains;
 use crate::transport::faulty::Faults;
@@ -191,6 +192,17 @@ fn every_algorithm_of_every_collective_gives_the_serial_result() {
         (8, &[8, 1024, 20_000]),
     ] {
         every_algorithm(p, &on_nodes(Communicator::loopback(p, u64::from(p)).unwrap(), 1.0), sizes, 1);
+    }
+}
+
+/// Vectors, and parts, of as many bytes as a slot takes, and of a few more.
+#[test]
+fn over_a_slow_network_slots_carry_more() {
+    for p in [2, 3, 5] {
+        let mut comms = Communicator::loopback(p, 13).unwrap();
+        comms.iter_mut().for_each(|comm| comm.costs.latency = 1e-4);
+        let (full, each) = (PAYLOAD / 8, p as usize);
+        every_algorithm(p, &comms, &[full, full + 1, each * full, each * (full + 1)], 2);
     }
 }
 

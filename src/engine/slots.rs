@@ -222,6 +222,7 @@ impl Slots {
                 end += stretch.len;
             }
         }
+        debug_assert!(end - offset <= bank.slot, "a leg of so many bytes is not small");
         let put = Put {
             peer: channel.rank,
             from: &bank.outbox,

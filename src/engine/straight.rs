@@ -120,7 +120,8 @@ impl Engine {
         early: &mut Early,
     ) -> Result<bool> {
         while !operation.put(line, step, channel, &mut self.io)? {
-            if !self.listen(line, early)? {
+            // Of a transport that is busy, and not short of slots, there may be nothing to hear.
+            if self.io.slots.may_send(channel) || !self.listen(line, early)? {
                 return Ok(false);
             }
         }

@@ -29,7 +29,7 @@ impl Problem {
     ///
     /// Where ranks share nodes, the network is crossed once a node: what the model says of the nodes' leaders
     /// counts, if there is an algorithm by leaders at all. The borders of a node's domains are crossed once where the
-    /// user says so, as nobody has measured from when on that pays; not by what fits a slot, which is no bytes to speak
+    /// user says so, as nobody has measured from when on that pays; not by what is small, which is no bytes to speak
     /// of, and would come later by the rounds.
     pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
         if let Some(entry) = self.by_domains() {

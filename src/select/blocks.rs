@@ -9,7 +9,7 @@ use crate::collective::{Collective, Numbering};
 use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::slots::SLOTS;
 
-/// The most bytes of a vector whose blocks travel in slots, as many as a channel has.
+/// The most bytes of a vector whose small blocks travel in slots: no more blocks than a channel has slots.
 const EAGER: u64 = SMALL * SLOTS as u64;
 
 /// How much longer than a put's latency such a vector is on the link at most: beyond, what counts is how it is cut.
@@ -40,8 +40,8 @@ pub fn last_block(entry: &Entry) -> u16 {
 }
 
 impl Problem {
-    /// How many leaders a node, or what is taken for one, has: no more than ranks, and not several for what fits a
-    /// slot, and would be cut.
+    /// How many leaders a node, or what is taken for one, has: no more than ranks, and not several for what is
+    /// small, and would be cut.
     pub fn leaders(&self, entry: &Entry) -> u32 {
         let several = entry.several_leaders && self.bytes > SMALL;
         let most = self.nodes_of(entry).filter(|_| several).map_or(1, |nodes| nodes.most);
@@ -128,7 +128,7 @@ impl Problem {
         }
     }
 
-    /// In how many equal blocks a vector goes that is larger than a slot, and yet goes in slots: where these blocks
+    /// In how many equal blocks a vector goes that is not small, and yet goes in slots: where these blocks
     /// cost less than the handshake that they save.
     fn eager_blocks(&self, entry: &Entry, costs: &Costs) -> Option<u32> {
         let whole = self.collective.numbering() == Numbering::Whole && entry.pipelined && !entry.is_nested();

@@ -122,8 +122,11 @@ impl Memory {
     }
 
     /// The loan is over: where nobody else has it, its place in the heap is for this thread's next one.
-    pub fn return_loan(self) {
-        let _ = SPARE.try_with(|spare| spare.set(self.0));
+    pub fn return_loan(mut self) {
+        let alone = self.0.as_mut().and_then(Arc::get_mut);
+        if alone.is_some_and(|range| matches!(range.pages, Pages::Elsewhere)) {
+            let _ = SPARE.try_with(|spare| spare.set(self.0));
+        }
     }
 
     /// How many bytes.

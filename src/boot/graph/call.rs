@@ -82,8 +82,10 @@ impl Call {
         self.attempts.iter().map(|(_, link)| link).chain(&self.made)
     }
 
+    /// The connections that stand, answered or not.
     pub(super) fn links_mut(&mut self) -> impl Iterator<Item = &mut Link> {
-        self.attempts.iter_mut().map(|(_, link)| link).chain(&mut self.made)
+        let attempts = self.attempts.iter_mut().map(|(_, link)| link);
+        attempts.filter(|link| link.has_sent_all()).chain(&mut self.made)
     }
 
     fn attempt(&mut self, address: SocketAddr) {
@@ -100,11 +102,11 @@ impl Call {
 
     /// Takes the first attempt that is answered in the right words, and drops those that fail.
     fn hear(&mut self) -> Result<(), Error> {
+        self.attempts.iter_mut().for_each(|(_, link)| link.tend());
+        if let Some(error) = self.attempts.iter().find_map(|(_, link)| link.bad_news()) {
+            return Err(error);
+        }
         for (address, mut link) in std::mem::take(&mut self.attempts) {
-            link.tend();
-            if let Some(error) = link.bad_news() {
-                return Err(error);
-            }
             match (link.take(Words::BYTES), link.end()) {
                 (Ok(Some((Kind::Welcome, word))), _) if word == self.words.answer => {
                     // Of two attempts that got through, the rank learns which one counts.
