@@ -1,5 +1,5 @@
-//! Small calls that are made again and again, each rank in a thread of its own: what went along its line, what was
-//! left to its run on the way, and what came too early give the serial result alike.
+//! Calls that are made again and again, each rank in a thread of its own: what went along its line, what was left to
+//! its run on the way, what came too early, and what is too long for a slot give the serial result alike.
 
 use super::tests::{faulty, on_threads};
 use super::*;
@@ -8,61 +8,72 @@ use crate::transport::faulty::Faults;
 
 /// Times that each call is made.
 const TIMES: u64 = 30;
+/// Elements of a part, or vector, that travels in slots, and of one that does not.
+const SHORT: usize = 3;
+const LONG: usize = 1500;
 
 /// What rank `rank` brings at a time.
 fn value(rank: Rank, time: u64) -> u64 {
     u64::from(rank + 1) * 1_000_003 + time * 7
 }
 
-/// All small calls of one time, on two communicators in turn.
-fn all_calls(comm: &Communicator, other: &Communicator, time: u64) {
+/// `len` elements that begin with `first`.
+fn from(first: u64, len: usize) -> impl Iterator<Item = u64> {
+    (first..).take(len)
+}
+
+/// All calls of one time, of so many elements, on two communicators in turn.
+fn all_calls(comm: &Communicator, other: &Communicator, time: u64, len: usize) {
     let (p, me) = (comm.size(), comm.rank());
     let root = (time % u64::from(p)) as Rank;
-    let sum: u64 = (0..p).map(|rank| value(rank, time)).sum();
-    let everything: Vec<u64> = (0..p).map(|rank| value(rank, time)).collect();
+    let own = || from(value(me, time), len).collect::<Vec<_>>();
+    let sums: Vec<u64> = (0..len as u64).map(|i| (0..p).map(|rank| value(rank, time) + i).sum()).collect();
+    let everything: Vec<u64> = (0..p).flat_map(|rank| from(value(rank, time), len)).collect();
+    let own_place = me as usize * len..(me as usize + 1) * len;
 
-    let mut one = [value(me, time); 3];
+    let mut one = own();
     comm.run(&mut one, Call::broadcast(root)).unwrap();
-    assert_eq!(one, [value(root, time); 3]);
+    assert!(one.into_iter().eq(from(value(root, time), len)));
 
-    let mut one = [value(me, time)];
+    let mut one = own();
     other.run(&mut one, Call::allreduce(Sum)).unwrap();
-    assert_eq!(one, [sum]);
+    assert_eq!(one, sums);
 
-    let mut one = [value(me, time)];
-    comm.run(&mut one, Call::reduce(root, Sum)).unwrap();
-    assert!(me != root || one == [sum]);
+    let mut window = comm.window(len).unwrap();
+    window.copy_from_slice(&own());
+    comm.run_window(&mut window, Call::reduce(root, Sum)).unwrap();
+    assert!(me != root || window[..] == sums);
     comm.barrier().unwrap();
 
-    let mut all = vec![0; p as usize];
-    all[me as usize] = value(me, time);
+    let mut all = vec![0; p as usize * len];
+    all[own_place.clone()].copy_from_slice(&own());
     comm.run(&mut all, Call::allgather()).unwrap();
     assert_eq!(all, everything);
 
     let mut each = everything.clone();
     comm.run(&mut each, Call::reduce_scatter_block(Sum)).unwrap();
-    assert_eq!(each[me as usize], value(me, time) * u64::from(p));
+    assert!(each[own_place].iter().copied().eq(from(value(me, time), len).map(|one| one * u64::from(p))));
 
     // Rank r has r mod 3 parts, and nobody but rank 0 any at times.
-    let counts: Vec<usize> = (0..p as usize)
-        .map(|rank| if time.is_multiple_of(2) { rank % 3 } else { usize::from(rank == 0) })
-        .collect();
-    let owners = || (0..p).flat_map(|rank| vec![rank; counts[rank as usize]]);
-    let mut parts: Vec<u64> = owners().map(|rank| if rank == me { value(rank, time) } else { 0 }).collect();
+    let parts = |rank| if time.is_multiple_of(2) { rank % 3 } else { usize::from(rank == 0) };
+    let counts: Vec<usize> = (0..p as usize).map(|rank| parts(rank) * len).collect();
+    let of = |rank: Rank| from(value(rank, time), counts[rank as usize]);
+    let before = (0..p).flat_map(|rank| of(rank).map(move |one| if rank == me { one } else { 0 }));
+    let mut parts: Vec<u64> = before.collect();
     comm.run(&mut parts, Call::allgatherv(&counts)).unwrap();
-    assert_eq!(parts, owners().map(|rank| value(rank, time)).collect::<Vec<_>>());
+    assert!(parts.into_iter().eq((0..p).flat_map(of)));
 
-    let mut both: Vec<u64> =
-        (0..p).map(|to| value(me, time + u64::from(to))).chain(vec![0; p as usize]).collect();
+    let to_each = (0..p).flat_map(|to| from(value(me, time + u64::from(to)), len));
+    let mut both: Vec<u64> = to_each.chain(vec![0; p as usize * len]).collect();
     other.run(&mut both, Call::alltoall()).unwrap();
-    let from_each: Vec<u64> = (0..p).map(|from| value(from, time + u64::from(me))).collect();
-    assert_eq!(both[p as usize..], from_each);
+    let from_each = (0..p).flat_map(|rank| from(value(rank, time + u64::from(me)), len));
+    assert!(both.into_iter().skip(p as usize * len).eq(from_each));
 
     // Digits in the order of ranks: no two orders give the same.
-    let mut digits = [[u64::from(me % 9) + 1, 10]];
+    let mut digits = vec![[u64::from(me % 9) + 1, 10]; len];
     comm.run(&mut digits, Call::allreduce(fold::ordered(join))).unwrap();
     let right = (1..p).fold([1, 10], |all, rank| join(&all, &[u64::from(rank % 9) + 1, 10]));
-    assert_eq!(digits, [right]);
+    assert!(digits.into_iter().all(|found| found == right));
 }
 
 /// Digits behind digits, each with the power of ten that its successors shift it by.
@@ -73,12 +84,17 @@ fn join(a: &[u64; 2], b: &[u64; 2]) -> [u64; 2] {
 fn again_and_again(comms: Vec<Communicator>) {
     on_threads(comms, |comm| {
         let other = comm.duplicate().unwrap();
-        (0..TIMES).for_each(|time| all_calls(&comm, &other, time));
+        for time in 0..TIMES {
+            all_calls(&comm, &other, time, SHORT);
+            if time % 5 < 2 {
+                all_calls(&comm, &other, time / 5, LONG);
+            }
+        }
     });
 }
 
 #[test]
-fn small_calls_that_are_repeated_give_the_serial_result() {
+fn calls_that_are_repeated_give_the_serial_result() {
     for p in [1, 2, 3, 5, 8, 16] {
         again_and_again(Communicator::loopback(p, u64::from(p)).unwrap());
     }

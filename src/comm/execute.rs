@@ -51,8 +51,7 @@ impl Communicator {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
                 self.copy_own(call, elements, &ends);
-                let (from, to) = (ends.from.into_memory(), ends.to.map(Source::into_memory));
-                let again = Again { from, to, fold: call.fold.clone() };
+                let again = Again { from: ends.from, to: ends.to, fold: call.fold.clone() };
                 return match engine.begin_again(made, again)? {
                     Some(handle) => self.world.carry_out(engine, handle),
                     None => Ok(()),

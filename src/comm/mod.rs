@@ -262,7 +262,8 @@ impl Communicator {
         };
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {
-            let again = Again { from: Memory::nothing(), to: None, fold: None };
+            let nothing = Source::Unregistered(Memory::nothing());
+            let again = Again { from: nothing, to: None, fold: None };
             return match engine.begin_again(made, again)? {
                 Some(handle) => self.world.carry_out(engine, handle),
                 None => Ok(()),

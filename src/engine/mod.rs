@@ -294,10 +294,9 @@ impl Engine {
         done
     }
 
-    /// Begins to carry out a task. A small one is kept, when it is over, by what was asked for, to be
+    /// Begins to carry out a task. It is kept, when it is over, by what was asked for, to be
     /// [begun again](Self::begin_again).
     pub fn begin(&mut self, task: Task, ask: Option<Ask>) -> Result<Handle> {
-        let ask = ask.filter(|_| task.small);
         let handle = self.prepare(task)?;
         if let Some(Some(entry)) = self.operations.get_mut(handle) {
             entry.operation.ask = ask;
@@ -442,10 +441,10 @@ impl Engine {
             calls.remember(Past { call, starts });
         }
         if operation.ask.is_some() {
-            operation.rest();
+            operation.rest(&mut self.io.pool);
             self.rest.keep(operation);
         } else {
-            operation.into_pool(&mut self.io.pool);
+            operation.give_back(&mut self.io.pool);
         }
     }
 

@@ -70,9 +70,12 @@ impl Engine {
     pub fn begin_again(&mut self, mut operation: Box<Operation>, again: Again) -> Result<Option<Handle>> {
         self.check()?;
         let handle = self.vacancy()?;
+        let Again { from, to, fold } = again;
+        let path = self.path(operation.is_small(), from, to)?;
         let Call { communicator, signature, .. } = operation.call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
-        operation.renew(call, handle as u16, again);
+        let renewed = operation.renew(call, handle as u16, path, fold, &mut self.io);
+        renewed.map_err(|error| self.fail(error))?;
         let idle = self.is_idle();
         let gone = if idle { self.go_straight(&operation) } else { Ok(0) };
         let gone = gone.map_err(|error| self.fail(error))?;

@@ -41,12 +41,12 @@ pub struct Task {
     pub to: Option<Source>,
 }
 
-/// What moves in a small call that was made before: all else is as it was.
+/// What moves in a call that was made before: all else is as it was.
 pub struct Again {
     /// What is put.
-    pub from: Memory,
+    pub from: Source,
     /// Where it lands; `None`: in the same memory.
-    pub to: Option<Memory>,
+    pub to: Option<Source>,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<Arc<dyn Fold>>,
 }

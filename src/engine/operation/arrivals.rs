@@ -62,18 +62,18 @@ impl Arrivals {
         let index = Index::new(ranks.iter().copied());
         let source = |rank| Ok(Source { rank, channel: course.channel(rank, io)?, stock: Stock::default() });
         let sources = ranks.into_iter().map(source).collect::<Result<Vec<_>>>()?;
-        let stages = course.rule.piece > 0 && !sources.is_empty();
-        let staging = stages.then(|| io.stage(sources.len(), course.rule.piece)).transpose()?;
-        Ok(Arrivals {
+        let mut arrivals = Arrivals {
             sources,
             index,
             told: 0,
-            staging,
+            staging: None,
             intake: Intake::default(),
             partial: Vec::new(),
             due: VecDeque::new(),
             loaded: VecDeque::new(),
-        })
+        };
+        arrivals.renew(course, io)?;
+        Ok(arrivals)
     }
 
     /// Begins with a start.
@@ -89,9 +89,16 @@ impl Arrivals {
         };
     }
 
+    /// Takes memory for staging anew, where it was given back.
+    pub fn renew(&mut self, course: &Course, io: &mut Io) -> Result<()> {
+        let stages = course.rule.piece > 0 && !self.sources.is_empty();
+        self.staging = stages.then(|| io.stage(self.sources.len(), course.rule.piece)).transpose()?;
+        Ok(())
+    }
+
     /// What it took from the pool.
-    pub fn into_staging(self) -> Option<Staging> {
-        self.staging
+    pub fn take_staging(&mut self) -> Option<Staging> {
+        self.staging.take()
     }
 
     /// The channel of a source.

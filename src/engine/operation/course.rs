@@ -8,7 +8,6 @@ use super::noted::{Known, Legs, Noted};
 use crate::engine::call::{Call, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Rule, stretches};
 use crate::engine::run::Run;
-use crate::engine::task::Again;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::plan::layout::Layout;
@@ -130,10 +129,14 @@ impl Course {
     }
 
     /// Back to before the first start, as another call of the same signature on other memory.
-    pub fn renew(&mut self, call: Call, number: u16, again: Again) {
-        let Again { from, to, fold } = again;
+    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
         (self.call, self.number, self.started) = (call, number, None);
-        (self.path, self.fold) = (Path::Slots { from, to }, fold);
+        (self.path, self.fold) = (path, fold);
+    }
+
+    /// Whether all of it travels in slots, also while it is at rest.
+    pub fn is_small(&self) -> bool {
+        self.legs.is_some()
     }
 
     /// Lets go of what is the caller's.

@@ -26,6 +26,7 @@ pub use payload::Payload;
 pub use shown::Shown;
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use super::call::{Call, Header};
 use super::leg::total;
@@ -33,9 +34,9 @@ use super::rest::Ask;
 use super::run::{Awaits, Unexpected};
 use super::slots::Landed;
 use super::staging::Pool;
-use super::task::Again;
 use super::vigil::Waiting;
 use crate::error::Result;
+use crate::fold::Fold;
 use crate::plan::{Landing, Leg, Side};
 use crate::rank::Rank;
 use crate::transport::Transport;
@@ -92,12 +93,28 @@ impl Operation {
         self.course.call
     }
 
-    /// Makes it another call of the same signature, whose messages travel in slots as before.
-    pub fn renew(&mut self, call: Call, number: u16, again: Again) {
-        self.course.renew(call, number, again);
+    /// Whether all of it travels in slots.
+    pub fn is_small(&self) -> bool {
+        self.course.is_small()
+    }
+
+    /// Makes it another call of the same signature, which travels as before. Fails where there is no memory for
+    /// staging.
+    pub fn renew(
+        &mut self,
+        call: Call,
+        number: u16,
+        path: Path,
+        fold: Option<Arc<dyn Fold>>,
+        io: &mut Io,
+    ) -> Result<()> {
+        self.course.renew(call, number, path, fold);
+        self.puts.renew(&self.course, io);
+        self.arrivals.renew(&self.course, io)?;
         if let Some(Some(line)) = self.line.get_mut() {
             line.renew(call);
         }
+        Ok(())
     }
 
     /// Its steps, where it has so simple a plan that they are always the same.
@@ -127,9 +144,10 @@ impl Operation {
         }
     }
 
-    /// Lets go of its caller's memory and operator, once it is done.
-    pub fn rest(&mut self) {
+    /// Lets go of its caller's memory and operator, and of what it took from the pool, once it is done.
+    pub fn rest(&mut self, pool: &mut Pool) {
         self.course.rest();
+        self.give_back(pool);
     }
 
     /// What it waits for, in ranks of the world.
@@ -183,9 +201,9 @@ impl Operation {
         !self.active
     }
 
-    /// What it took from the pool, when it is over.
-    pub fn into_pool(self, pool: &mut Pool) {
-        let staging = self.arrivals.into_staging().into_iter().chain(self.puts.into_staging());
+    /// Gives back what it took from the pool, when it is over.
+    pub fn give_back(&mut self, pool: &mut Pool) {
+        let staging = self.arrivals.take_staging().into_iter().chain(self.puts.take_staging());
         staging.for_each(|staging| pool.give_back(staging));
     }
 

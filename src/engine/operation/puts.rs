@@ -59,13 +59,12 @@ impl Target {
     fn new(rank: Rank, course: &Course, io: &Io) -> Result<Self> {
         let world = course.world(rank);
         let wide = io.slots.wide(world).is_some();
-        let shows = matches!(&course.path, Path::Direct { from, .. } if io.transport.shows(from, world));
-        Ok(Target {
+        let mut target = Target {
             rank,
             world,
             channel: course.channel(rank, io)?,
             wide,
-            reads: wide && shows,
+            reads: false,
             offer: None,
             ready: 0,
             ahead: 0,
@@ -73,7 +72,15 @@ impl Target {
             pieces: 0,
             allowed: 0,
             admitted: None,
-        })
+        };
+        target.renew(course, io);
+        Ok(target)
+    }
+
+    fn renew(&mut self, course: &Course, io: &Io) {
+        let shows = |from| io.transport.shows(from, self.world);
+        self.reads = self.wide && matches!(&course.path, Path::Direct { from, .. } if shows(from));
+        (self.offer, self.ready, self.ahead) = (None, 0, 0);
     }
 
     fn is_admitted(&self, round: u32, course: &Course) -> bool {
@@ -159,9 +166,14 @@ impl Puts {
         self.shown.clear();
     }
 
+    /// Forgets what was told of another call's memory.
+    pub fn renew(&mut self, course: &Course, io: &Io) {
+        self.targets.iter_mut().for_each(|target| target.renew(course, io));
+    }
+
     /// What it took from the pool.
-    pub fn into_staging(self) -> Option<Staging> {
-        self.packing
+    pub fn take_staging(&mut self) -> Option<Staging> {
+        self.packing.take()
     }
 
     /// Puts whose source is still needed.
