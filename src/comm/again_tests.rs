@@ -1,5 +1,6 @@
 //! Calls that are made again and again, each rank in a thread of its own: what went along its line, what was left to
-//! its run on the way, what came too early, and what is too long for a slot give the serial result alike.
+//! its run on the way, what came too early, what is too long for a slot, and what two ranks share the work of
+//! give the serial result alike.
 
 use super::tests::{faulty, on_threads};
 use super::*;
@@ -8,9 +9,12 @@ use crate::transport::faulty::Faults;
 
 /// Times that each call is made.
 const TIMES: u64 = 30;
-/// Elements of a part, or vector, that travels in slots, and of one that does not.
+/// Elements of a part, or vector, that travels in slots, of one that does not, and of one that two ranks share.
 const SHORT: usize = 3;
 const LONG: usize = 1500;
+const SHARED: usize = 10_000;
+/// Of how many ranks vectors are so long.
+const FEW: u32 = 3;
 
 /// What rank `rank` brings at a time.
 fn value(rank: Rank, time: u64) -> u64 {
@@ -88,6 +92,9 @@ fn again_and_again(comms: Vec<Communicator>) {
             all_calls(&comm, &other, time, SHORT);
             if time % 5 < 2 {
                 all_calls(&comm, &other, time / 5, LONG);
+            }
+            if time % 5 < 2 && comm.size() <= FEW {
+                all_calls(&comm, &other, time / 5, SHARED);
             }
         }
     });

@@ -6,6 +6,7 @@ use std::fmt;
 
 use crate::collective::Collective;
 use crate::fold;
+use crate::plan::Landing;
 use crate::rank::Rank;
 use crate::transport::RemoteKey;
 
@@ -103,6 +104,9 @@ pub enum Kind {
         operation: u16,
         /// The receiver's number among the sender's sources.
         source: u32,
+        /// How the receiver may fold the first leg that it has for the sender to fold, in that memory: nothing comes
+        /// before it.
+        opens: Option<Landing>,
         /// Bytes of the part between the two, where nobody else knows (see
         /// [`Layout::between`](crate::plan::layout::Layout::between)).
         bytes: u64,
@@ -169,6 +173,9 @@ pub fn shown_bytes(runs: u16) -> usize {
 /// Where a message says which slots it gives back: the one thing in its head that is not its sender's call's.
 pub const CREDITS: usize = 44;
 
+/// Where a word that a rank is ready says how its first leg is folded.
+const OPENS: usize = 45;
+
 /// In a header without operator: numbers of operators begin with 1.
 const NO_FOLD: (u8, u8) = (0, 0);
 
@@ -191,7 +198,7 @@ impl Header {
     pub fn encode(&self) -> [u8; HEADER] {
         let none = RemoteKey::default();
         let (kind, target, staging, operation, word, long) = match self.kind {
-            Kind::Ready { target, staging, operation, source, bytes } => {
+            Kind::Ready { target, staging, operation, source, bytes, .. } => {
                 (1, target, staging, operation, source, bytes)
             }
             Kind::Again => (2, none, none, 0, 0, 0),
@@ -223,6 +230,11 @@ impl Header {
         bytes[80..88].copy_from_slice(&staging.key.to_le_bytes());
         bytes[40..44].copy_from_slice(&word.to_le_bytes());
         bytes[48..56].copy_from_slice(&long.to_le_bytes());
+        bytes[OPENS] = match self.kind {
+            Kind::Ready { opens: Some(Landing::Fold), .. } => 1,
+            Kind::Ready { opens: Some(Landing::FoldBefore), .. } => 2,
+            _ => 0,
+        };
         bytes
     }
 
@@ -235,7 +247,12 @@ impl Header {
         let kind = match bytes[0] {
             1 => {
                 let (target, staging) = (key(56), key(72));
-                Kind::Ready { target, staging, operation, source: word(40), bytes: long(48) }
+                let opens = match bytes[OPENS] {
+                    1 => Some(Landing::Fold),
+                    2 => Some(Landing::FoldBefore),
+                    _ => None,
+                };
+                Kind::Ready { target, staging, operation, source: word(40), opens, bytes: long(48) }
             }
             2 => Kind::Again,
             3 => Kind::Data { round: word(40), bytes: long(48) },
@@ -313,7 +330,9 @@ mod tests {
                 let call = Call { communicator, number, signature };
                 let (target, staging) = (RemoteKey { base, key }, RemoteKey { base: key, key: base });
                 for kind in [
-                    Kind::Ready { target, staging, operation, source: root, bytes },
+                    Kind::Ready { target, staging, operation, source: root, opens: None, bytes },
+                    Kind::Ready { target, staging, operation, source: root, opens: Some(Landing::Fold), bytes },
+                    Kind::Ready { target, staging, operation, source: root, opens: Some(Landing::FoldBefore), bytes },
                     Kind::Again,
                     Kind::Data { round: blocks, bytes },
                     Kind::Taken { pieces: root },

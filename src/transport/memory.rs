@@ -182,7 +182,8 @@ impl Memory {
         self.check(at, len);
         // SAFETY: - the range is checked, and alive (self holds it)
         //         - nobody else touches it meanwhile: the engine changes a block that no put reads or
-        //           writes any more, on the one thread that drives it
+        //           writes any more, on the one thread that drives it; or one of a peer's, which has said that it
+        //           leaves it alone until it is told
         act(unsafe { std::slice::from_raw_parts_mut(self.address().as_ptr().add(at), len) })
     }
 

@@ -201,14 +201,15 @@ pub trait Transport: Send {
 
     /// A peer's region as memory that is read here where it lies, given the key of it that is for puts between the
     /// two; the peer's end must [show](Self::shows) it to this rank. What the peer has written there before a put of
-    /// its is seen when that put's notice is. It may be held for as long as one likes; once the peer has given the
-    /// region up, its bytes are anything, so it is read only [while it is shown](Self::while_shown).
+    /// its is seen when that put's notice is. Where the peer has said that it does not touch some bytes, they may be
+    /// written as well. It may be held for as long as one likes; once the peer has given the
+    /// region up, its bytes are anything, so it is used only [while it is shown](Self::while_shown).
     fn view(&mut self, peer: Rank, _key: RemoteKey) -> Result<Memory> {
         let what = format!("memory of rank {peer}, which {} does not show", self.name());
         Err(Error::transport("view", what, "are all ranks of one version and one job?"))
     }
 
-    /// Calls `act`, which reads what a peer shows: a peer that shuts down meanwhile waits for its end. False, and `act`
+    /// Calls `act`, which reads what a peer shows, or writes there: a peer that shuts down meanwhile waits for its end. False, and `act`
     /// is not called, where the peer has shut down before: what it has shown is its user's again.
     fn while_shown(&mut self, _peer: Rank, _act: &mut dyn FnMut()) -> Result<bool> {
         Ok(false)

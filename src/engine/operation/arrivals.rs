@@ -48,6 +48,8 @@ pub struct Arrivals {
     told: usize,
     staging: Option<Staging>,
     intake: Intake,
+    /// The round of the first arrival of all, if that is folded.
+    first_folded: Option<u32>,
     partial: Vec<Partial>,
     /// Sources that are to be told that slots of theirs are empty again, each once.
     due: VecDeque<usize>,
@@ -68,6 +70,7 @@ impl Arrivals {
             told: 0,
             staging: None,
             intake: Intake::default(),
+            first_folded: None,
             partial: Vec::new(),
             due: VecDeque::new(),
             loaded: VecDeque::new(),
@@ -87,6 +90,7 @@ impl Arrivals {
             true => Intake::new(course.plan(), |round| course.taken_in(round)),
             false => Intake::default(),
         };
+        self.first_folded = first_folded(&self.intake, course);
     }
 
     /// Takes memory for staging anew, where it was given back.
@@ -145,8 +149,17 @@ impl Arrivals {
             staging: self.staging.as_ref().map(slots).unwrap_or_default(),
             operation: course.number,
             source: number as u32,
+            opens: self.opens(source, to, course, io),
             bytes: course.layout.between(source, Side::Arrival),
         }
+    }
+
+    /// How a source may fold its leg in this rank's memory: where that is the first leg of all, for which nothing has to
+    /// arrive before, and the source reaches the memory.
+    fn opens(&self, source: Rank, to: &Region, course: &Course, io: &Io) -> Option<Landing> {
+        let round = course.plan().round(self.first_folded?);
+        let is_its = round.arrival.is_some_and(|leg| leg.peer == source);
+        (is_its && io.transport.shows(to, course.world(source))).then_some(round.landing)
     }
 
     /// The blocks of a round have come in a message: they are taken in, or kept until it is their turn.
@@ -188,13 +201,16 @@ impl Arrivals {
         }
         let all = course.stretches(round, Side::Arrival);
         let (bytes, stored) = (total(&all), course.taken_in(round).left() == 0);
-        if let ([stretch], true) = (&all[..], stored && from.bytes() < bytes) {
+        let is_open = stored || self.first_folded == Some(round) && self.intake.is_at(round);
+        if let ([stretch], true) = (&all[..], is_open && from.bytes() < bytes) {
             let (_, rest) = stretch.split(bytes - from.bytes());
-            let landed = from.land(&[rest], Landing::Store, course, transport)?;
+            let landing = course.plan().round(round).landing;
+            let landed = from.land(&[rest], landing, course, transport)?;
             drop(all);
             if !landed {
                 return Ok(Ok(()));
             }
+            self.pass_pieces(round, course.rule.piece);
             self.owe_word(round, course);
             return Ok(self.part_of(round, true, course));
         }
@@ -241,7 +257,9 @@ impl Arrivals {
             self.partial.push(Partial { round, left: left - 1 });
             return Ok(());
         }
-        course.run.arrived(round)
+        course.run.arrived(round)?;
+        self.go_past(round, course);
+        Ok(())
     }
 
     /// A piece has landed in a staging slot.
@@ -421,6 +439,12 @@ impl Arrivals {
         }
         Ok(true)
     }
+}
+
+/// The round of the first arrival of all, if that is the first to be taken in, and is folded.
+fn first_folded(intake: &Intake, course: &Course) -> Option<u32> {
+    let first = intake.now().filter(|current| current.landing != Landing::Store)?.round;
+    (0..first).all(|i| course.plan().round(i).arrival.is_none()).then_some(first)
 }
 
 /// How many sources are told before anything has arrived: all that a circulant graph has, or else enough to keep

@@ -236,6 +236,11 @@ impl Course {
         fold.fold(mine, theirs, landing == Landing::FoldBefore).map_err(failed)
     }
 
+    /// Bytes of the elements that it folds, if it does.
+    pub fn unit(&self) -> Option<usize> {
+        self.fold.as_ref().map(|fold| fold.unit().max(1))
+    }
+
     /// Why the algorithm cannot be carried out here.
     pub fn refusal(&self, what: String) -> Error {
         Error::argument(self.call.signature.collective.name(), what, "take another algorithm")

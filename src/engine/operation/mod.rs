@@ -16,6 +16,7 @@ mod line;
 mod noted;
 mod payload;
 mod puts;
+mod share;
 mod shown;
 mod turns;
 

@@ -9,6 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
+use super::share::{Share, fold_there};
 use super::shown;
 use crate::engine::call::{HEAD, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
@@ -17,15 +18,9 @@ use crate::engine::run::Order;
 use crate::engine::slots::Slots;
 use crate::engine::staging::{STAGES, Staging, offset_there};
 use crate::error::Result;
-use crate::plan::Side;
+use crate::plan::{Landing, Side};
 use crate::rank::Rank;
 use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment};
-
-/// By how many bytes a block must be longer than what arrives, for half of the difference to be shown. Of two ranks on
-/// two cores, a broadcast of 64 KiB takes as long either way, one of 256 KiB to 16 MiB half as long.
-const SHARED: usize = 64 << 10;
-/// What the halves are cut at.
-const LINE: usize = 64;
 
 /// A message about what is shown: mostly of one run or two.
 type Message = SmallVec<[u8; 128]>;
@@ -91,6 +86,12 @@ impl Target {
         self.ready > course.iteration()
     }
 
+    /// Where, and how, this rank may fold the next leg that is folded: the first one of all that its target folds.
+    fn lets_fold(&self) -> Option<(RemoteKey, Landing)> {
+        let offer = self.offer.filter(|_| self.pieces == 0)?;
+        offer.opens.map(|landing| (offer.target, landing))
+    }
+
     /// Whether a leg may go in a message before its target is ready: one for each target, where it fits,
     /// so that the first blocks do not wait for a handshake.
     fn may_go_ahead(&self, course: &Course, slots: &Slots) -> bool {
@@ -105,6 +106,7 @@ struct Offer {
     staging: RemoteKey,
     operation: u16,
     source: u32,
+    opens: Option<Landing>,
 }
 
 /// A leg that is being put.
@@ -194,9 +196,9 @@ impl Puts {
         course: &Course,
     ) -> std::result::Result<(), Unequal> {
         let Some(target) = self.target_in_world(peer) else { return Ok(()) };
-        if let Kind::Ready { target: key, staging, operation, source, bytes } = header.kind {
+        if let Kind::Ready { target: key, staging, operation, source, opens, bytes } = header.kind {
             Unequal::check(Side::Put, course.layout.between(target.rank, Side::Put), bytes)?;
-            target.offer = Some(Offer { target: key, staging, operation, source });
+            target.offer = Some(Offer { target: key, staging, operation, source, opens });
         }
         target.ready = target.ready.max(header.iteration.saturating_add(1));
         Ok(())
@@ -262,67 +264,81 @@ impl Puts {
         if !self.targets[target].is_ready(course) {
             return self.go_ahead(order, target, course, io);
         }
-        let Leg { direct, staged } = course.leg(order.round, Side::Put);
-        let (put, shown) = self.shared_out(direct, &staged, order.round, target, course, &io.slots);
-        if !shown.is_empty() {
-            if !self.show(order.round, &shown, target, course, io)? {
-                return Ok(false);
+        match self.shared_out(order.round, target, course, &io.slots) {
+            Some(share) => self.begin_shared(share, order, target, course, io),
+            None => {
+                let Leg { direct, staged } = course.leg(order.round, Side::Put);
+                course.run.ordered(order);
+                self.put_out(order, target, direct, staged, false);
+                Ok(true)
             }
-            let pieces = staged.count(course.rule.piece);
-            self.targets[target].pieces += pieces;
-            let peer = self.targets[target].world;
-            self.shown.push_back(Unread { round: order.round, peer, pieces });
         }
-        course.run.ordered(order);
-        if put.is_empty() && !shown.is_empty() {
-            course.run.sent();
-            return Ok(true);
-        }
-        // What is staged goes at the pace of its target's credits.
-        let paced = !order.unpaced || staged.left() > 0;
-        self.legs.push(Outgoing {
-            round: order.round,
-            target,
-            report: if paced { Report::Sent } else { Report::Landed },
-            shared: !shown.is_empty(),
-            direct: put.into_iter().collect(),
-            staged,
-        });
-        self.targets[target].busy = true;
-        Ok(true)
     }
 
-    /// What of a leg this rank puts into its place, and what it shows to a target that can read it where it is: all
-    /// that would be staged, with what travels beside it; and of a long block half of what it is longer than what
-    /// arrives here in the round: so both copy as much at one time.
-    fn shared_out(
-        &self,
-        direct: Stretches,
-        staged: &Pieces,
-        round: u32,
-        target: usize,
-        course: &Course,
-        slots: &Slots,
-    ) -> (Stretches, Stretches) {
-        let (none, target) = (Stretches::new(), &self.targets[target]);
+    /// Begins to put what is to be put of a leg.
+    fn put_out(&mut self, order: Order, target: usize, direct: Stretches, staged: Pieces, shared: bool) {
+        // What is staged goes at the pace of its target's credits.
+        let paced = !order.unpaced || staged.left() > 0;
+        let report = if paced { Report::Sent } else { Report::Landed };
+        let direct = direct.into_iter().collect();
+        self.legs.push(Outgoing { round: order.round, target, report, shared, direct, staged });
+        self.targets[target].busy = true;
+    }
+
+    /// How this rank and a target that can read what it shows share a leg's work; `None` where they do not.
+    fn shared_out(&self, round: u32, target: usize, course: &Course, slots: &Slots) -> Option<Share> {
+        let target = &self.targets[target];
         if !target.reads || !slots.may_send(target.channel) {
-            return (direct, none);
-        }
-        if staged.left() > 0 {
-            let all = course.stretches(round, Side::Put);
-            return if shown::fits(&all) { (none, all.as_ref().into()) } else { (direct, none) };
+            return None;
         }
         let arriving = match course.plan().round(round).arrival {
             Some(_) => total(&course.stretches(round, Side::Arrival)),
             None => 0,
         };
-        match direct[..] {
-            [block] if block.len >= SHARED + arriving => {
-                let (put, shown) = block.split((block.len + arriving) / 2 / LINE * LINE);
-                (smallvec![put], smallvec![shown])
-            }
-            _ => (direct, none),
+        let Leg { direct, staged } = course.leg(round, Side::Put);
+        let share = if staged.left() == 0 {
+            Share::of_stored(direct, arriving)
+        } else {
+            let fold = target.lets_fold().and_then(|_| course.unit());
+            Share::of_staged(&course.stretches(round, Side::Put), arriving, fold)?
+        };
+        (!share.shown.is_empty()).then_some(share)
+    }
+
+    /// Begins a leg that is shared; false where the word of it was not taken.
+    fn begin_shared(
+        &mut self,
+        share: Share,
+        order: Order,
+        target: usize,
+        course: &mut Course,
+        io: &mut Io,
+    ) -> Result<bool> {
+        if !self.show(order.round, &share.shown, target, course, io)? {
+            return Ok(false);
         }
+        course.run.ordered(order);
+        let lets_fold = self.targets[target].lets_fold();
+        let pieces = course.leg(order.round, Side::Put).staged.count(course.rule.piece);
+        self.targets[target].pieces += pieces;
+        let peer = self.targets[target].world;
+        self.shown.push_back(Unread { round: order.round, peer, pieces });
+        let put = match (share.folded, lets_fold) {
+            (Some(folded), Some((key, landing))) => {
+                if !fold_there(folded, landing, (peer, key), course, &mut *io.transport)? {
+                    return Ok(true);
+                }
+                // A word that it is done.
+                smallvec![Stretch { len: 0, ..folded }]
+            }
+            _ => share.put,
+        };
+        if put.is_empty() {
+            course.run.sent();
+        } else {
+            self.put_out(order, target, put, Pieces::default(), true);
+        }
+        Ok(true)
     }
 
     /// Tells the target where some of a leg's bytes lie; false where the message was not taken.

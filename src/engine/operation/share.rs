@@ -1,0 +1,125 @@
+//! How the two ends of a long leg share its work, where each reaches the other's memory: half of it the source puts,
+//! or folds in where it belongs, and half it shows, for the target to take in. So both copy, or add up, as much at one
+//! time.
+#![forbid(unsafe_code)]
+
+use smallvec::{SmallVec, smallvec};
+
+use super::course::Course;
+use super::shown;
+use crate::engine::leg::{Stretch, Stretches};
+use crate::error::{Error, Result};
+use crate::plan::Landing;
+use crate::rank::Rank;
+use crate::transport::{RemoteKey, Transport};
+
+/// By how many bytes a leg must be longer than what arrives, for the difference to be shared. Of two ranks on
+/// two cores, a broadcast of 64 KiB takes as long either way, one of 256 KiB to 16 MiB half as long.
+const SHARED: usize = 64 << 10;
+/// What the halves are cut at.
+const LINE: usize = 64;
+
+/// What becomes of a leg's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Share {
+    /// Put straight into their place.
+    pub put: Stretches,
+    /// Folded in by the source, at their place in the target's memory.
+    pub folded: Option<Stretch>,
+    /// Taken in by the target from where they lie.
+    pub shown: Stretches,
+}
+
+impl Share {
+    /// Of a leg that is stored where it lands, while so many bytes arrive at its source: it puts half of all that the
+    /// two have to copy.
+    pub fn of_stored(direct: Stretches, arriving: usize) -> Share {
+        match direct[..] {
+            [block] if block.len >= SHARED + arriving => {
+                let (put, shown) = block.split((block.len + arriving) / 2 / LINE * LINE);
+                Share { put: smallvec![put], shown: smallvec![shown], folded: None }
+            }
+            _ => Share { put: direct, ..Share::default() },
+        }
+    }
+
+    /// Of a leg that the target folds, or unpacks: that is shown, as far as a message has room to say where it is. Where
+    /// the source may `fold` elements of so many bytes, while so many arrive that it folds besides, it
+    /// folds half of all that the two have to. `None` where the leg is to be staged.
+    pub fn of_staged(all: &[Stretch], arriving: usize, fold: Option<usize>) -> Option<Share> {
+        if !shown::fits(all) {
+            return None;
+        }
+        Some(match (all, fold) {
+            (&[block], Some(unit)) if block.len >= SHARED + arriving && unit <= SHARED => {
+                let grain = if LINE.is_multiple_of(unit) { LINE } else { unit };
+                let (folded, shown) = block.split((block.len - arriving) / 2 / grain * grain);
+                Share { folded: Some(folded), shown: smallvec![shown], put: SmallVec::new() }
+            }
+            _ => Share { shown: all.into(), ..Share::default() },
+        })
+    }
+}
+
+/// Folds what a target would else take in itself, where it belongs in the target's memory, which is at that
+/// and touches nothing of it meanwhile. False where the target has shut down, as everybody is about to hear.
+pub fn fold_there(
+    stretch: Stretch,
+    landing: Landing,
+    (peer, target): (Rank, RemoteKey),
+    course: &Course,
+    transport: &mut dyn Transport,
+) -> Result<bool> {
+    let there = transport.view(peer, RemoteKey { base: 0, ..target })?;
+    let at = usize::try_from(target.base.wrapping_add(stretch.there)).unwrap_or(usize::MAX);
+    if at.checked_add(stretch.len).is_none_or(|end| end > there.len()) {
+        let what = format!("rank {peer} lets be folded in what is not in its memory");
+        return Err(Error::transport("view", what, "are all ranks of one version and one job?"));
+    }
+    let mut folded = Ok(());
+    let open = transport.while_shown(peer, &mut || {
+        folded = there.combine(at, course.from(), stretch.at, stretch.len, |mine, theirs| {
+            course.fold(mine, theirs, landing)
+        });
+    })?;
+    folded.map(|()| open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::slots::PAYLOAD;
+    use proptest::prelude::*;
+
+    fn block(len: usize) -> Stretch {
+        Stretch { at: 5, there: 7, len }
+    }
+
+    proptest! {
+        #[test]
+        fn both_ends_have_as_much_to_do(len in 0usize..1 << 20, arriving in 0usize..1 << 20, unit in 1usize..100) {
+            let len = len / unit * unit;
+            let stored = Share::of_stored(smallvec![block(len)], arriving);
+            let shown: usize = stored.shown.iter().map(|shown| shown.len).sum();
+            prop_assert_eq!(stored.put[0].len + shown, len);
+            // The source puts, the target reads and puts: within what the cut rounds.
+            prop_assert!(shown == 0 || stored.put[0].len.abs_diff(shown + arriving) <= 2 * LINE);
+
+            let Some(folded) = Share::of_staged(&[block(len)], arriving, Some(unit)) else {
+                prop_assert_eq!(len, 0);
+                return Ok(());
+            };
+            let (mine, theirs) = (folded.folded.map_or(0, |mine| mine.len), folded.shown[0].len);
+            prop_assert_eq!((mine + theirs, mine % unit), (len, 0));
+            prop_assert!(mine == 0 || (mine + arriving).abs_diff(theirs) <= 2 * LINE.max(unit));
+            prop_assert_eq!(folded.folded.is_some(), len >= SHARED + arriving);
+        }
+    }
+
+    #[test]
+    fn what_lies_apart_is_shown_as_a_whole_or_staged() {
+        let two = [block(SHARED), Stretch { at: SHARED * 2, there: 0, len: SHARED }];
+        assert_eq!(Share::of_staged(&two, 0, Some(8)).unwrap().shown[..], two);
+        assert_eq!(Share::of_staged(&vec![block(1); PAYLOAD], 0, Some(1)), None);
+    }
+}
