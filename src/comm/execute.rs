@@ -14,7 +14,7 @@ use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::{Again, Source, Task};
+use crate::engine::{Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
@@ -51,8 +51,7 @@ impl Communicator {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
                 self.copy_own(call, elements, &ends);
-                let again = Again { from: ends.from, to: ends.to, fold: call.fold.clone() };
-                return match engine.begin_again(made, again)? {
+                return match engine.begin_again(made, ends.from, ends.to, call.fold.clone())? {
                     Some(handle) => self.world.carry_out(engine, handle),
                     None => Ok(()),
                 };

@@ -38,7 +38,7 @@ pub use crate::engine::notice::MAX_OPERATIONS;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
 use crate::engine::vigil::{Limits, Vigil};
-use crate::engine::{Again, Engine, Source, Task};
+use crate::engine::{Engine, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
 use crate::locality::layout::Layout;
@@ -263,8 +263,7 @@ impl Communicator {
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {
             let nothing = Source::Unregistered(Memory::nothing());
-            let again = Again { from: nothing, to: None, fold: None };
-            return match engine.begin_again(made, again)? {
+            return match engine.begin_again(made, nothing, None, None)? {
                 Some(handle) => self.world.carry_out(engine, handle),
                 None => Ok(()),
             };

@@ -37,7 +37,7 @@ pub mod tokens;
 pub mod vigil;
 mod wait;
 
-pub use task::{Again, Source, Task};
+pub use task::{Source, Task};
 pub use wait::Waited;
 
 use std::collections::{BTreeMap, HashSet};
@@ -51,7 +51,7 @@ use crowd::Crowd;
 use events::Events;
 use leg::Rule;
 use mail::Waiting;
-use operation::{Io, Operation, Parts, Path, Pumped};
+use operation::{Ends, Io, Operation, Parts, Path, Pumped};
 use patience::Patience;
 use rest::{Ask, Rest};
 use slots::{Card, Slots, There};
@@ -200,13 +200,16 @@ impl Engine {
         Ok(handle)
     }
 
+    /// From memory to memory, which is registered unless what travels is small.
+    #[inline]
     fn path(&mut self, small: bool, from: Source, to: Option<Source>) -> Result<Path> {
-        if small {
-            return Ok(Path::Slots { from: from.into_memory(), to: to.map(Source::into_memory) });
-        }
+        if small { Ok(Path::in_slots(from, to)) } else { self.direct_path(from, to) }
+    }
+
+    fn direct_path(&mut self, from: Source, to: Option<Source>) -> Result<Path> {
         let from = self.registered(from)?;
         let to = to.map(|to| self.registered(to)).transpose()?;
-        Ok(Path::Direct { to: to.unwrap_or_else(|| from.clone()), from })
+        Ok(Path::Direct(Box::new(Ends { to: to.unwrap_or_else(|| from.clone()), from })))
     }
 
     fn registered(&mut self, source: Source) -> Result<Region> {
@@ -440,11 +443,12 @@ impl Engine {
         if let Some(calls) = self.calls.get_mut(&call.communicator) {
             calls.remember(Past { call, starts });
         }
-        if operation.ask.is_some() {
-            operation.rest(&mut self.io.pool);
-            self.rest.keep(operation);
-        } else {
+        if !operation.is_small() {
             operation.give_back(&mut self.io.pool);
+        }
+        if operation.ask.is_some() {
+            operation.rest();
+            self.rest.keep(operation);
         }
     }
 

@@ -286,6 +286,18 @@ impl Slots {
         (&bank.inbox.memory, bank.place(landed.channel, landed.slot))
     }
 
+    /// Where a channel's next message lands, unless its sender does not know yet that this slot is its own again.
+    pub fn next(&self, channel: usize) -> Landed {
+        let Channel { owed, held, .. } = self.channels[channel];
+        Landed { channel, slot: ((owed | held).trailing_ones() as usize).min(SLOTS - 1) }
+    }
+
+    /// Has the processor fetch the head of a message, so that this takes no time of its own.
+    pub fn prefetch(&self, landed: Landed) {
+        let (inbox, offset) = self.place(landed);
+        inbox.prefetch(offset);
+    }
+
     /// Whether a notice names a channel that there is.
     pub fn has(&self, channel: u32) -> bool {
         (channel as usize) < self.channels.len()

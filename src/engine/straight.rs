@@ -6,17 +6,20 @@
 //! the messages that wait for a call to begin.
 #![forbid(unsafe_code)]
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::call::{CREDITS, Call, Header, Kind};
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Kept, Line, Operation, Payload, Step};
+use super::operation::{Act, Kept, Line, Operation, Path, Payload, Step};
 use super::rest::Ask;
-use super::slots::Landed;
-use super::task::Again;
+use super::slots::{Landed, Slots};
+use super::task::Source;
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
+use crate::fold::Fold;
 use crate::plan::Landing;
 use crate::transport::Event;
 
@@ -65,17 +68,34 @@ impl Engine {
         self.rest.take(ask)
     }
 
-    /// Makes again what was [recalled](Self::recall), as the next call on its communicator; `None` where it is
-    /// over at once.
-    pub fn begin_again(&mut self, mut operation: Box<Operation>, again: Again) -> Result<Option<Handle>> {
+    /// Makes again what was [recalled](Self::recall), as the next call on its communicator, on this memory and by
+    /// this operator; `None` where it is over at once.
+    #[inline]
+    pub fn begin_again(
+        &mut self,
+        operation: Box<Operation>,
+        from: Source,
+        to: Option<Source>,
+        fold: Option<Arc<dyn Fold>>,
+    ) -> Result<Option<Handle>> {
+        let path = self.path(operation.is_small(), from, to)?;
+        self.begin_on(path, operation, fold)
+    }
+
+    fn begin_on(
+        &mut self,
+        path: Path,
+        mut operation: Box<Operation>,
+        fold: Option<Arc<dyn Fold>>,
+    ) -> Result<Option<Handle>> {
         self.check()?;
         let handle = self.vacancy()?;
-        let Again { from, to, fold } = again;
-        let path = self.path(operation.is_small(), from, to)?;
         let Call { communicator, signature, .. } = operation.call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
-        let renewed = operation.renew(call, handle as u16, path, fold, &mut self.io);
-        renewed.map_err(|error| self.fail(error))?;
+        operation.renew(call, handle as u16, path, fold);
+        if !operation.is_small() {
+            operation.reach(&mut self.io).map_err(|error| self.fail(error))?;
+        }
         let idle = self.is_idle();
         let gone = if idle { self.go_straight(&operation) } else { Ok(0) };
         let gone = gone.map_err(|error| self.fail(error))?;
@@ -104,7 +124,9 @@ impl Engine {
         for (done, step) in line.steps.iter().enumerate() {
             let gone = match step.act {
                 Act::Put { channel } => self.put_when_taken(operation, line, (step, channel), &mut early)?,
-                Act::TakeIn(landing) => self.await_and_take(operation, line, (step, landing), &mut early)?,
+                Act::TakeIn { landing, awaited } => {
+                    self.await_and_take(operation, line, (step, landing, awaited), &mut early)?
+                }
             };
             if !gone {
                 self.leave_to_run(operation.call(), early);
@@ -124,7 +146,7 @@ impl Engine {
     ) -> Result<bool> {
         while !operation.put(line, step, channel, &mut self.io)? {
             // Of a transport that is busy, and not short of slots, there may be nothing to hear.
-            if self.io.slots.may_send(channel) || !self.listen(line, early)? {
+            if self.io.slots.may_send(channel) || !self.listen(line, None, early)? {
                 return Ok(false);
             }
         }
@@ -154,13 +176,13 @@ impl Engine {
         &mut self,
         operation: &Operation,
         line: &Line,
-        (step, landing): (&Step, Landing),
+        (step, landing, awaited): (&Step, Landing, Option<usize>),
         early: &mut Early,
     ) -> Result<bool> {
         let message = loop {
             match early.take(step.round) {
                 Some(message) => break message,
-                None if self.listen(line, early)? => {}
+                None if self.listen(line, awaited, early)? => {}
                 None => return Ok(false),
             }
         };
@@ -175,13 +197,18 @@ impl Engine {
         Ok(true)
     }
 
-    /// Looks for news; false where the run is to look after what it is, or to wait for it.
-    fn listen(&mut self, line: &Line, early: &mut Early) -> Result<bool> {
+    /// Looks for news, perhaps awaited by a channel; false where the run is to look after what it is, or to wait for it.
+    /// A notice and what it speaks of come on two cache lines: neither needs to wait for the other.
+    fn listen(&mut self, line: &Line, awaited: Option<usize>, early: &mut Early) -> Result<bool> {
         if self.events.is_empty() {
+            let next = awaited.map(|channel| self.io.slots.next(channel));
+            let look_ahead = |slots: &Slots| next.into_iter().for_each(|next| slots.prefetch(next));
+            look_ahead(&self.io.slots);
             while self.io.transport.is_quiet() {
                 if self.leaves_wait_to_run() {
                     return Ok(false);
                 }
+                look_ahead(&self.io.slots);
             }
             self.refill()?;
         }

@@ -41,16 +41,6 @@ pub struct Task {
     pub to: Option<Source>,
 }
 
-/// What moves in a call that was made before: all else is as it was.
-pub struct Again {
-    /// What is put.
-    pub from: Source,
-    /// Where it lands; `None`: in the same memory.
-    pub to: Option<Source>,
-    /// How arrivals are combined, where the plan folds.
-    pub fold: Option<Arc<dyn Fold>>,
-}
-
 /// Memory that a task moves.
 #[derive(Clone)]
 pub enum Source {

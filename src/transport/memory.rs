@@ -177,6 +177,18 @@ impl Memory {
         unsafe { std::ptr::copy(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len) }
     }
 
+    /// Has the processor fetch the cache line of a byte, if it lies in the range, without waiting for it.
+    pub fn prefetch(&self, at: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if at < self.len() {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: - a hint, which reads and writes nothing; the byte is in the range (checked) besides
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.address().as_ptr().add(at).cast()) }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = at;
+    }
+
     /// Lets `act` change `len` bytes from `at` on. Panics where the range is exceeded, as slices do.
     pub fn change<R>(&self, at: usize, len: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
         self.check(at, len);

@@ -134,7 +134,7 @@ impl Arrivals {
     }
 
     fn readiness(&self, number: usize, course: &Course, io: &Io) -> Kind {
-        let Path::Direct { to, .. } = &course.path else { return Kind::Again };
+        let Path::Direct(ends) = &course.path else { return Kind::Again };
         if course.iteration() > 0 {
             return Kind::Again;
         }
@@ -145,11 +145,11 @@ impl Arrivals {
         };
         let slots = |staging: &Staging| ahead(&staging.region, staging.offset(number, 0) as u64);
         Kind::Ready {
-            target: ahead(to, course.layout.told(source)),
+            target: ahead(&ends.to, course.layout.told(source)),
             staging: self.staging.as_ref().map(slots).unwrap_or_default(),
             operation: course.number,
             source: number as u32,
-            opens: self.opens(source, to, course, io),
+            opens: self.opens(source, &ends.to, course, io),
             bytes: course.layout.between(source, Side::Arrival),
         }
     }

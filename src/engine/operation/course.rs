@@ -8,6 +8,7 @@ use super::noted::{Known, Legs, Noted};
 use crate::engine::call::{Call, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Rule, stretches};
 use crate::engine::run::Run;
+use crate::engine::task::Source;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::plan::layout::Layout;
@@ -25,13 +26,24 @@ pub enum Path {
         /// Where it lands; `None`: in the same memory.
         to: Option<Memory>,
     },
-    /// By direct puts.
-    Direct {
-        /// What is put.
-        from: Region,
-        /// Where it lands.
-        to: Region,
-    },
+    /// By direct puts. Large, and seldom: what is small passes by what passes a path on.
+    Direct(Box<Ends>),
+}
+
+/// Memory that direct puts move.
+pub struct Ends {
+    /// What is put.
+    pub from: Region,
+    /// Where it lands.
+    pub to: Region,
+}
+
+impl Path {
+    /// Of what travels in slots.
+    #[inline]
+    pub fn in_slots(from: Source, to: Option<Source>) -> Path {
+        Path::Slots { from: from.into_memory(), to: to.map(Source::into_memory) }
+    }
 }
 
 /// How far a run may go ahead of what has landed.
@@ -116,7 +128,7 @@ impl Course {
     pub fn new(parts: Parts) -> Self {
         let Parts { call, number, group, plan, layout, path, pace, rule, fold } = parts;
         let (plan, legs) = match path {
-            Path::Direct { .. } => (plan, None),
+            Path::Direct(_) => (plan, None),
             Path::Slots { .. } => {
                 let plan: Box<dyn Plan> = Box::new(Noted::new(plan));
                 let legs = Legs::new(&*plan, &*layout);
@@ -179,7 +191,7 @@ impl Course {
     }
 
     pub fn is_direct(&self) -> bool {
-        matches!(self.path, Path::Direct { .. })
+        matches!(self.path, Path::Direct(_))
     }
 
     /// Whether there are arrivals that do not land where they belong.
@@ -217,7 +229,7 @@ impl Course {
     pub fn from(&self) -> &Memory {
         match &self.path {
             Path::Slots { from, .. } => from,
-            Path::Direct { from, .. } => &from.memory,
+            Path::Direct(ends) => &ends.from.memory,
         }
     }
 
@@ -225,7 +237,7 @@ impl Course {
     pub fn to(&self) -> &Memory {
         match &self.path {
             Path::Slots { from, to } => to.as_ref().unwrap_or(from),
-            Path::Direct { to, .. } => &to.memory,
+            Path::Direct(ends) => &ends.to.memory,
         }
     }
 

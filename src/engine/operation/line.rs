@@ -45,7 +45,13 @@ pub enum Act {
         channel: usize,
     },
     /// Takes them in, once they are there.
-    TakeIn(Landing),
+    TakeIn {
+        /// What becomes of them.
+        landing: Landing,
+        /// The channel by which they come, where this rank has put nothing before: then it waits for them, and may look
+        /// ahead. Where two exchange, a look ahead would take the line from under the hands of who writes it.
+        awaited: Option<usize>,
+    },
 }
 
 impl Line {
@@ -54,7 +60,11 @@ impl Line {
         let order = order(course.plan()).filter(|_| !course.is_direct())?;
         let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
         let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
-        let steps = order.into_iter().map(|(round, side)| step(course, io, round, side));
+        let mut waits = true;
+        let steps = order.into_iter().map(|(round, side)| {
+            waits &= side == Side::Arrival;
+            step(course, io, round, side, waits)
+        });
         Some(Line { heads: DataHead::new(course.call), steps: steps.collect::<Option<_>>()?, arrivals })
     }
 
@@ -99,11 +109,16 @@ fn is_due(round: &Round, arrived: u32) -> bool {
     }
 }
 
-fn step(course: &Course, io: &Io, round: u32, side: Side) -> Option<Step> {
+/// A step; `waits`: where no put has gone before.
+fn step(course: &Course, io: &Io, round: u32, side: Side, waits: bool) -> Option<Step> {
     let stretches: Stretches = course.stretches(round, side).iter().copied().collect();
     let act = match side {
         Side::Put => Act::Put { channel: course.channel(course.plan().round(round).put?.peer, io).ok()? },
-        Side::Arrival => Act::TakeIn(course.plan().round(round).landing),
+        Side::Arrival => {
+            let Round { arrival, landing, .. } = course.plan().round(round);
+            let channel = course.channel(arrival?.peer, io).ok()?;
+            Act::TakeIn { landing, awaited: waits.then_some(channel) }
+        }
     };
     Some(Step { round, bytes: total(&stretches) as u64, stretches, act })
 }

@@ -20,7 +20,7 @@ mod share;
 mod shown;
 mod turns;
 
-pub use course::{Pace, Parts, Path, Unequal};
+pub use course::{Ends, Pace, Parts, Path, Unequal};
 pub use io::Io;
 pub use line::{Act, Line, Step};
 pub use payload::Payload;
@@ -99,23 +99,19 @@ impl Operation {
         self.course.is_small()
     }
 
-    /// Makes it another call of the same signature, which travels as before. Fails where there is no memory for
-    /// staging.
-    pub fn renew(
-        &mut self,
-        call: Call,
-        number: u16,
-        path: Path,
-        fold: Option<Arc<dyn Fold>>,
-        io: &mut Io,
-    ) -> Result<()> {
+    /// Makes it another call of the same signature, which travels as before; but for what is put directly, of which
+    /// [`reach`](Self::reach) must be told.
+    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
         self.course.renew(call, number, path, fold);
-        self.puts.renew(&self.course, io);
-        self.arrivals.renew(&self.course, io)?;
         if let Some(Some(line)) = self.line.get_mut() {
             line.renew(call);
         }
-        Ok(())
+    }
+
+    /// Forgets the places of the call before, and has memory for staging again. Fails where there is none.
+    pub fn reach(&mut self, io: &mut Io) -> Result<()> {
+        self.puts.renew(&self.course, io);
+        self.arrivals.renew(&self.course, io)
     }
 
     /// Its steps, where it has so simple a plan that they are always the same.
@@ -140,15 +136,14 @@ impl Operation {
         for step in &line.steps[..steps] {
             match step.act {
                 Act::Put { .. } => self.course.run.put_before(step.round),
-                Act::TakeIn(_) => self.arrivals.taken_before(step.round, &mut self.course),
+                Act::TakeIn { .. } => self.arrivals.taken_before(step.round, &mut self.course),
             }
         }
     }
 
-    /// Lets go of its caller's memory and operator, and of what it took from the pool, once it is done.
-    pub fn rest(&mut self, pool: &mut Pool) {
+    /// Lets go of its caller's memory and operator, once it is done.
+    pub fn rest(&mut self) {
         self.course.rest();
-        self.give_back(pool);
     }
 
     /// What it waits for, in ranks of the world.

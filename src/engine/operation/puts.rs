@@ -74,7 +74,7 @@ impl Target {
 
     fn renew(&mut self, course: &Course, io: &Io) {
         let shows = |from| io.transport.shows(from, self.world);
-        self.reads = self.wide && matches!(&course.path, Path::Direct { from, .. } if shows(from));
+        self.reads = self.wide && matches!(&course.path, Path::Direct(ends) if shows(&ends.from));
         (self.offer, self.ready, self.ahead) = (None, 0, 0);
     }
 
@@ -242,8 +242,8 @@ impl Puts {
             Path::Slots { .. } => course
                 .run
                 .next_put(|_, peer| target(peer).is_some_and(|target| slots.may_send(target.channel))),
-            Path::Direct { .. } if self.flying >= course.pace.in_flight => None,
-            Path::Direct { .. } => course.run.next_put(|round, peer| {
+            Path::Direct(_) if self.flying >= course.pace.in_flight => None,
+            Path::Direct(_) => course.run.next_put(|round, peer| {
                 target(peer).is_some_and(|target| {
                     !target.busy
                         && target.is_admitted(round, course)
@@ -350,14 +350,13 @@ impl Puts {
         course: &Course,
         io: &mut Io,
     ) -> Result<bool> {
-        let (Path::Direct { from, .. }, Target { world, channel, .. }) =
-            (&course.path, &self.targets[target])
+        let (Path::Direct(ends), Target { world, channel, .. }) = (&course.path, &self.targets[target])
         else {
             return Ok(false);
         };
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
         let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16 }).encode();
-        let words = shown::words(io.transport.key(from.remote, *world), shown);
+        let words = shown::words(io.transport.key(ends.from.remote, *world), shown);
         let mut message: Message = head[..HEAD].iter().copied().chain(words).collect();
         io.send_head(*channel, &mut message, None)
     }
@@ -431,13 +430,13 @@ impl Puts {
 
     fn put_in_place(&mut self, i: usize, stretch: Stretch, course: &Course, io: &mut Io) -> Result<bool> {
         let leg = &self.legs[i];
-        let (Path::Direct { from, .. }, target) = (&course.path, &self.targets[leg.target]) else {
+        let (Path::Direct(ends), target) = (&course.path, &self.targets[leg.target]) else {
             return Ok(false);
         };
         let Some(offer) = target.offer else { return Ok(false) };
         let put = Put {
             peer: target.world,
-            from,
+            from: &ends.from,
             segments: &[Segment { offset: stretch.at, len: stretch.len }],
             to: offer.target,
             to_offset: stretch.there,
@@ -491,11 +490,11 @@ impl Puts {
         course: &Course,
         io: &mut Io,
     ) -> Result<(Region, Vec<Segment>)> {
-        if let Path::Direct { from, .. } = &course.path
+        if let Path::Direct(ends) = &course.path
             && piece.len() <= io.transport.limits().segments
         {
             let segment = |stretch: &Stretch| Segment { offset: stretch.at, len: stretch.len };
-            return Ok((from.clone(), piece.iter().map(segment).collect()));
+            return Ok((ends.from.clone(), piece.iter().map(segment).collect()));
         }
         let packing = match self.packing.take() {
             Some(packing) => packing,
