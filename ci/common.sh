@@ -27,3 +27,17 @@ need_circulant() {
     [ -n "${CIRCULANT:-}" ] || (cd "$project" && cargo build --release --quiet --bin circulant)
     [ -x "$circulant" ] || die "no program at $circulant; build it by: cargo build --release"
 }
+
+# Runs functions at the same time, where each by itself would leave a core idle. What each says comes in one piece.
+side_by_side() { # FUNCTION...
+    local said task tasks=() status=0
+    said=$(mktemp -d)
+    for task in "$@"; do
+        "$task" >"$said/$task" 2>&1 &
+        tasks+=($!)
+    done
+    for task in "${tasks[@]}"; do wait "$task" || status=$?; done
+    for task in "$@"; do cat "$said/$task"; done
+    rm -rf "$said"
+    return $status
+}
