@@ -10,6 +10,8 @@
 
 use std::collections::HashMap;
 
+use smallvec::SmallVec;
+
 use super::call::{CREDITS, HEAD, HEADER, Header};
 use super::leg::Stretch;
 use super::notice::Notice;
@@ -17,7 +19,7 @@ use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Transport};
+use crate::transport::{Message, Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Transport};
 
 /// Slots of a channel, each way.
 pub const SLOTS: usize = 8;
@@ -212,28 +214,20 @@ impl Slots {
         let channel = &self.channels[to];
         let bank = &self.banks[channel.bank];
         let slot = channel.free.trailing_zeros() as usize;
-        let offset = bank.place(to, slot);
         head[CREDITS] = channel.owed;
-        bank.outbox.memory.write(offset, head);
-        let mut end = offset + head.len();
-        if let Some((memory, stretches)) = payload {
-            for stretch in stretches {
-                bank.outbox.memory.copy(end, memory, stretch.at, stretch.len);
-                end += stretch.len;
-            }
-        }
-        debug_assert!(end - offset <= bank.slot, "a leg of so many bytes is not small");
-        let put = Put {
+        let data = payload.map(|(memory, stretches)| (memory, segments(stretches)));
+        let message = Message {
             peer: channel.rank,
-            from: &bank.outbox,
-            segments: &[Segment { offset, len: end - offset }],
+            head,
+            data: data.as_ref().map(|(memory, segments)| (*memory, &segments[..])),
             to: channel.inbox_there,
             to_offset: (slot * bank.slot) as u64,
             notice: Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode(),
-            report: Report::Never,
-            token: 0,
         };
-        let posted = tokens.put(transport, Use::Slot, put)?;
+        let posted = match transport.post(&message)? {
+            Some(posted) => posted,
+            None => bank.put(bank.place(to, slot), &message, transport, tokens)?,
+        };
         if posted != Posted::Busy {
             self.channels[to].free &= !(1 << slot);
             self.channels[to].owed = 0;
@@ -377,7 +371,36 @@ impl Channel {
     }
 }
 
+/// Where a leg's bytes lie.
+fn segments(stretches: &[Stretch]) -> SmallVec<[Segment; 2]> {
+    stretches.iter().map(|stretch| Segment { offset: stretch.at, len: stretch.len }).collect()
+}
+
 impl Bank {
+    /// Puts a message from its place in the outbox.
+    fn put(
+        &self,
+        offset: usize,
+        message: &Message<'_>,
+        transport: &mut dyn Transport,
+        tokens: &mut Tokens,
+    ) -> Result<Posted> {
+        let Message { peer, head, data, to, to_offset, notice } = *message;
+        self.outbox.memory.write(offset, head);
+        let mut end = offset + head.len();
+        if let Some((memory, segments)) = data {
+            for segment in segments {
+                self.outbox.memory.copy(end, memory, segment.offset, segment.len);
+                end += segment.len;
+            }
+        }
+        debug_assert!(end - offset <= self.slot, "a leg of so many bytes is not small");
+        let segments = &[Segment { offset, len: end - offset }];
+        let from = &self.outbox;
+        let put = Put { peer, from, segments, to, to_offset, notice, report: Report::Never, token: 0 };
+        tokens.put(transport, Use::Slot, put)
+    }
+
     /// Where a slot lies in this rank's inbox and outbox.
     fn place(&self, channel: usize, slot: usize) -> usize {
         ((channel - self.first) * SLOTS + slot) * self.slot

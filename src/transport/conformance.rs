@@ -13,7 +13,9 @@ use crate::boot::Exchange;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport};
+use crate::transport::{
+    Event, Message, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport,
+};
 
 /// After so long something hangs.
 const HANG: Duration = Duration::from_secs(120);
@@ -26,11 +28,12 @@ const UNTOUCHED: u8 = 0xa5;
 type Law = (&'static str, fn(&mut Seat<'_>));
 
 /// The laws in order; the last one ends the transport.
-const LAWS: [Law; 12] = [
+const LAWS: [Law; 13] = [
     ("a put lands exactly, and before its notice", a_put_lands_exactly),
     ("a notice alone needs no bytes, and keeps its 32 bits", a_notice_alone_keeps_its_bits),
     ("segments are gathered in their order, under one notice", segments_are_gathered),
     ("more segments than the limit are the caller's error, and do no harm", too_many_segments_are_refused),
+    ("a message lands exactly, and is done with, or is not taken at all", a_message_lands_exactly),
     ("every rank's notices arrive, each once", every_notice_arrives_once),
     ("many puts are taken, each sent once", many_puts_are_taken),
     ("a source may be reused when it is sent", a_sent_source_may_be_reused),
@@ -411,6 +414,51 @@ fn too_many_segments_are_refused(seat: &mut Seat<'_>) {
     seat.put(next, &from, Bytes { offset: 0, len: LEN, to_offset: 0 }, key, 2);
     assert_eq!(seat.notice(), 2);
     assert!(read(&target) == content(seat.previous(), 5, LEN), "the next put did not land exactly");
+}
+
+fn a_message_lands_exactly(seat: &mut Seat<'_>) {
+    const LEN: usize = 20_000;
+    const POSTED: Notice = 1;
+    let sizes = [(56, 0), (56, 8), (0, 1), (88, 4097), (3, LEN)];
+    for (salt, (head, data)) in sizes.into_iter().enumerate() {
+        let (target, to) = seat.window(2 * LEN);
+        let (_, from) = seat.window(1);
+        let (next, mine) = (seat.next(), content(seat.place.rank, salt, head + data));
+        let key = seat.share(&to)[next as usize];
+        let memory = Memory::zeroed(LEN).unwrap();
+        memory.write(0, &mine[head..]);
+        let halves =
+            [(0, data / 2), (data / 2, data - data / 2)].map(|(offset, len)| Segment { offset, len });
+        let message = |segments| Message {
+            peer: next,
+            head: &mine[..head],
+            data: Some((&memory, segments)),
+            to: key,
+            to_offset: 61,
+            notice: POSTED,
+        };
+        let beyond = [Segment { offset: LEN, len: 1 }];
+        let refused = seat.transport.post(&message(&beyond));
+        assert!(matches!(refused, Ok(None) | Err(Error::Argument { .. })), "{refused:?}");
+        let taken =
+            seat.until("a message to be taken", |seat| match seat.transport.post(&message(&halves)) {
+                Ok(Some(Posted::Busy)) => None,
+                answer => Some(answer),
+            });
+        match taken {
+            // The source is its owner's at once.
+            Ok(Some(Posted::Done)) => memory.write(0, &[0; LEN]),
+            Ok(None) => drop(seat.put(next, &from, Bytes { offset: 0, len: 0, to_offset: 0 }, key, 0)),
+            other => panic!("a message of {head} and {data} bytes: {other:?}"),
+        }
+        let mut expected = vec![UNTOUCHED; 2 * LEN];
+        if seat.notice() == POSTED {
+            expected[61..][..head + data].copy_from_slice(&content(seat.previous(), salt, head + data));
+        }
+        assert!(read(&target) == expected, "a message of {head} and {data} bytes did not land exactly");
+        seat.sent();
+        seat.barrier();
+    }
 }
 
 fn every_notice_arrives_once(seat: &mut Seat<'_>) {

@@ -13,7 +13,7 @@ use super::fabric::Fabric;
 use super::memory::Memory;
 use super::shm::Shm;
 use super::wait;
-use super::{Event, Limits, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
+use super::{Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -131,6 +131,14 @@ impl Transport for Mixed {
         match self.number(put.peer) {
             Some(peer) => self.near.put(&Put { peer, ..*put }),
             None => self.far.put(put),
+        }
+    }
+
+    #[inline]
+    fn post(&mut self, message: &Message<'_>) -> Result<Option<Posted>> {
+        match self.number(message.peer) {
+            Some(peer) => self.near.post(&Message { peer, ..*message }),
+            None => self.far.post(message),
         }
     }
 

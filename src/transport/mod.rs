@@ -121,6 +121,23 @@ impl Put<'_> {
     }
 }
 
+/// A put of bytes that need not be registered: a head, and what is behind it.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    /// The rank that is put to.
+    pub peer: Rank,
+    /// What comes first.
+    pub head: &'a [u8],
+    /// What follows: these segments of a memory, in which each must lie.
+    pub data: Option<(&'a Memory, &'a [Segment])>,
+    /// The target region.
+    pub to: RemoteKey,
+    /// Where in the target, in bytes.
+    pub to_offset: u64,
+    /// What the peer is told when the bytes are there.
+    pub notice: Notice,
+}
+
 /// When a sender wants to hear of a put. A transport that cannot tell may report sooner, or all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Report {
@@ -219,6 +236,12 @@ pub trait Transport: Send {
     /// [`Error::Argument`](crate::error::Error::Argument): the caller has asked for what is not allowed, as
     /// more than [`Limits::segments`], and nothing has happened.
     fn put(&mut self, put: &Put<'_>) -> Result<Posted>;
+
+    /// Hands over a message, where the transport copies it into the target at once: the source may be reused then. `None`
+    /// where it does not, and nothing has happened: such bytes are to be put from a region.
+    fn post(&mut self, _message: &Message<'_>) -> Result<Option<Posted>> {
+        Ok(None)
+    }
 
     /// Makes progress and appends what has happened since the last call to `events`, without waiting.
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;

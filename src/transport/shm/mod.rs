@@ -41,15 +41,15 @@ use rustix::process::{PTracer, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::memory::Memory;
-use super::segment::{Label, Segment, nonce};
+use super::segment::{self, Label, nonce};
 use super::wait::{Bed, Sleeper};
-use super::{Event, Limits, Posted, Put, Region, RemoteKey, Transport, wait};
+use super::{Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment, Transport, wait};
 use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
 use board::{Board, CHUNK, CHUNKS, Chunks, Destination, NOTICES};
 use card::Card;
 use home::{Home, Missing, Pipe, State};
-use peer::{Handles, Peer};
+use peer::{Handles, Peer, Windows};
 use remote::SEGMENTS;
 use ring::Reader;
 
@@ -127,14 +127,14 @@ pub struct Shm {
     /// Peers write here to find out whether they may.
     doormat: Box<AtomicU64>,
     /// Given back when nobody here uses the board any more.
-    board_segment: Segment,
+    board_segment: segment::Segment,
 }
 
 /// Chunks that arrive.
 struct Inflow {
     chunks: Chunks,
     reader: Reader,
-    _segment: Segment,
+    _segment: segment::Segment,
 }
 
 /// The pipe that a rank sleeps on.
@@ -185,7 +185,7 @@ impl Shm {
     pub fn among(rank: Rank, group: Box<[Rank]>) -> Result<Shm> {
         home::let_write(PTracer::Any);
         let ranks = group.len();
-        let board_segment = Segment::create(Board::bytes(ranks))?;
+        let board_segment = segment::Segment::create(Board::bytes(ranks))?;
         let board = Board::over(board_segment.map()?, ranks)
             .ok_or_else(|| Error::transport("mmap", "a board is smaller than it was made", "report this"))?;
         Ok(Shm {
@@ -266,7 +266,7 @@ impl Shm {
         self.way = Way::Ring;
         // What was allowed to peers is of no use.
         home::let_write(PTracer::None);
-        let segment = Segment::create(Chunks::BYTES)?;
+        let segment = segment::Segment::create(Chunks::BYTES)?;
         let chunks = Chunks::over(segment.map()?).ok_or_else(|| {
             Error::transport("mmap", "there is less room for chunks than was made", "report this")
         })?;
@@ -291,24 +291,21 @@ impl Shm {
 
     /// The bytes of a put that keeps to the contract.
     fn check(&self, put: &Put<'_>) -> Result<usize> {
-        let (mut len, mut furthest) = (0_usize, 0);
-        for segment in put.segments {
-            len = len.saturating_add(segment.len);
-            furthest = furthest.max(segment.offset.saturating_add(segment.len));
-        }
+        let (len, furthest) = extent(put.segments);
         let fits = furthest <= put.from.memory.len() && len <= self.longest(put.to);
         let known = (put.peer as usize) < self.peers.len() && put.segments.len() <= SEGMENTS;
-        if fits && known { Ok(len) } else { Err(self.refusal(put, len, furthest)) }
+        if fits && known {
+            return Ok(len);
+        }
+        Err(self.refusal(put.peer, put.segments.len(), put.from.memory.len(), furthest, len))
     }
 
     /// Why a put of so many bytes, up to this one of its region, is not made.
     #[cold]
-    fn refusal(&self, put: &Put<'_>, len: usize, furthest: usize) -> Error {
-        let (max_put, room, known) = (self.longest(put.to), put.from.memory.len(), self.peers.len());
+    fn refusal(&self, peer: Rank, segments: usize, room: usize, furthest: usize, len: usize) -> Error {
+        let (max_put, known) = (self.limits().max_put, self.peers.len());
         let what = format!(
-            "{len} bytes in {} segments, up to byte {furthest} of a region of {room}, to rank {} of {known} known",
-            put.segments.len(),
-            put.peer,
+            "{len} bytes in {segments} segments, up to byte {furthest} of a region of {room}, to rank {peer} of {known} known"
         );
         let cure = format!("stay in the region, put at most {max_put} bytes in {SEGMENTS} segments");
         Error::argument("put", what, cure)
@@ -319,34 +316,67 @@ impl Shm {
     /// A place for the notice is claimed before what is short is copied, so that the lines of both are on their
     /// way at the same time; and after what is long, which would hold up the notices of others.
     fn put_directly(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
-        let Shm { place, peers, lives, bells, .. } = self;
-        let Peer { name, card, board, windows, .. } = &mut peers[put.peer as usize];
-        let board = board.of(card, place.size as usize).map_err(|e| e.of(*name, "board"))?;
+        let place =
+            |name: Rank, card: &Card, windows: &mut Windows, lives: &mut Handles| match Target::of(put.to) {
+                _ if len == 0 => Ok(None),
+                Target::Shared(label) => {
+                    let window = windows.of(card, label).map_err(|e| e.of(name, "window"))?;
+                    within(put.to.base.wrapping_add(put.to_offset), name, len, window).map(Some)
+                }
+                Target::Private => write_private(put, name, card, lives).map(|()| None),
+            };
+        // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
+        //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
+        //         - the segments lie in their region (`check`)
+        self.hand_over(put.peer, len, put.notice, place, |into| unsafe {
+            gather(&put.from.memory, put.segments, into);
+        })
+    }
+
+    /// Writes a message straight into the slot that it is for.
+    fn post_directly(&mut self, message: &Message<'_>, label: Label, len: usize) -> Result<Posted> {
+        let place = |name: Rank, card: &Card, windows: &mut Windows, _: &mut Handles| {
+            let window = windows.of(card, label).map_err(|e| e.of(name, "window"))?;
+            within(message.to.base.wrapping_add(message.to_offset), name, len, window).map(Some)
+        };
+        self.hand_over(message.peer, len, message.notice, place, |into| {
+            let Message { head, data, .. } = *message;
+            // SAFETY: - there is room for head and data in the mapping (`within`), as in `put_directly`
+            //         - the slot is this writer's until it is told of (the engine's credits)
+            //         - the segments lie in their memory (`post`)
+            unsafe {
+                std::ptr::copy_nonoverlapping(head.as_ptr(), into, head.len());
+                if let Some((memory, segments)) = data {
+                    gather(memory, segments, into.add(head.len()));
+                }
+            }
+        })
+    }
+
+    /// Lets `len` bytes be copied to their `place` at a peer, if they have one here, and tells it.
+    fn hand_over(
+        &mut self,
+        peer: Rank,
+        len: usize,
+        notice: Notice,
+        place: impl FnOnce(Rank, &Card, &mut Windows, &mut Handles) -> Result<Option<*mut u8>>,
+        copy: impl FnOnce(*mut u8),
+    ) -> Result<Posted> {
+        let Shm { place: own, peers, lives, bells, .. } = self;
+        let Peer { name, card, board, windows, .. } = &mut peers[peer as usize];
+        let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
         // Looked at before all is copied in vain.
         if !board.notices().has_room() {
             return Ok(Posted::Busy);
         }
-        let Some(entered) = board.gate().enter(place.rank as usize) else { return Ok(Posted::Busy) };
-        let into = match Target::of(put.to) {
-            Target::Shared(label) if len > 0 => {
-                let window = windows.of(card, label).map_err(|e| e.of(*name, "window"))?;
-                Some(within(put, *name, len, window)?)
-            }
-            Target::Private if len > 0 => {
-                write_private(put, *name, card, lives)?;
-                None
-            }
-            _ => None,
-        };
+        let Some(entered) = board.gate().enter(own.rank as usize) else { return Ok(Posted::Busy) };
+        let into = place(*name, card, windows, lives)?;
         let early = if len <= INJECT { board.notices().claim() } else { None };
         if let Some(into) = into {
-            // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
-            //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
-            //         - the segments lie in their region (`check`)
-            unsafe { gather(put, into) };
+            copy(into);
         }
         let Some(cell) = early.or_else(|| board.notices().claim()) else { return Ok(Posted::Busy) };
-        board.notices().publish(cell, put.notice);
+        board.notices().publish(cell, notice);
         drop(entered);
         wake(board, *name, card, bells)?;
         Ok(Posted::Done)
@@ -368,7 +398,7 @@ impl Shm {
         //         - a chunk holds as many bytes as a put may have (`check`)
         unsafe {
             (&raw mut (*chunk).to).write(to);
-            gather(put, (&raw mut (*chunk).bytes).cast());
+            gather(&put.from.memory, put.segments, (&raw mut (*chunk).bytes).cast());
         }
         chunks.ring().publish(cell, put.notice);
         wake(board, *name, card, bells)?;
@@ -499,6 +529,18 @@ impl Transport for Shm {
         }
     }
 
+    fn post(&mut self, message: &Message<'_>) -> Result<Option<Posted>> {
+        self.check_open("put")?;
+        let Target::Shared(label) = Target::of(message.to) else { return Ok(None) };
+        let (bytes, furthest) = message.data.map_or((0, 0), |(_, segments)| extent(segments));
+        let len = bytes.saturating_add(message.head.len());
+        let room = message.data.map_or(0, |(memory, _)| memory.len());
+        if furthest > room || len > isize::MAX as usize || message.peer as usize >= self.peers.len() {
+            return Err(self.refusal(message.peer, 1, room, furthest, len));
+        }
+        self.post_directly(message, label, len).map(Some)
+    }
+
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         self.check_open("poll")?;
         let ring = self.board.notices();
@@ -577,10 +619,16 @@ impl Target {
     }
 }
 
-/// Where a put of so many bytes begins in a window. Its key is the target's word, so one that is bad is no fault of
+/// How many bytes some segments have together, and where the last of them ends; each at most [`usize::MAX`].
+fn extent(segments: &[Segment]) -> (usize, usize) {
+    segments.iter().fold((0_usize, 0), |(len, furthest), segment| {
+        (len.saturating_add(segment.len), furthest.max(segment.offset.saturating_add(segment.len)))
+    })
+}
+
+/// Where a put of so many bytes begins in a window. The place is the target's word, so one that is bad is no fault of
 /// the caller.
-fn within(put: &Put<'_>, name: Rank, len: usize, window: &Memory) -> Result<*mut u8> {
-    let start = put.to.base.wrapping_add(put.to_offset);
+fn within(start: u64, name: Rank, len: usize, window: &Memory) -> Result<*mut u8> {
     let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
     let start =
         usize::try_from(start).ok().filter(fits).ok_or_else(|| beyond(len, start, window.len(), name))?;
@@ -593,15 +641,15 @@ fn beyond(len: usize, start: u64, room: usize, name: Rank) -> Error {
     Error::transport("put", what, "are all ranks of one version and one job?")
 }
 
-/// Copies a put's segments into one run.
+/// Copies segments of a memory into one run.
 ///
 /// # Safety
-/// There must be [`Put::len`] bytes at `to`, which nobody else reads or writes meanwhile; the segments must
-/// lie in their region.
-unsafe fn gather(put: &Put<'_>, mut to: *mut u8) {
-    let from = put.from.memory.address().as_ptr();
-    for segment in put.segments {
-        // SAFETY: - the segments lie in their region, which is alive, and there is room (the caller's promise)
+/// There must be as many bytes at `to`, which nobody else reads or writes meanwhile; the segments must
+/// lie in the memory.
+unsafe fn gather(from: &Memory, segments: &[Segment], mut to: *mut u8) {
+    let from = from.address().as_ptr();
+    for segment in segments {
+        // SAFETY: - the segments lie in their memory, which is alive, and there is room (the caller's promise)
         //         - `copy` allows that they overlap, as a rank's puts to itself may
         unsafe {
             std::ptr::copy(from.add(segment.offset), to, segment.len);
