@@ -32,6 +32,8 @@ need_circulant() {
 side_by_side() { # FUNCTION...
     local said task tasks=() status=0
     said=$(mktemp -d)
+    # Whoever ends it sees how far they have come, and nothing runs on.
+    trap 'kill "${tasks[@]}" 2>/dev/null; cat "$said"/*; rm -rf "$said"; exit 1' INT TERM
     for task in "$@"; do
         "$task" >"$said/$task" 2>&1 &
         tasks+=($!)
@@ -39,5 +41,6 @@ side_by_side() { # FUNCTION...
     for task in "${tasks[@]}"; do wait "$task" || status=$?; done
     for task in "$@"; do cat "$said/$task"; done
     rm -rf "$said"
+    trap - INT TERM
     return $status
 }

@@ -3,9 +3,12 @@
 //! give the serial result alike.
 
 use super::tests::{faulty, on_threads};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::Faults;
+use crate::transport::shm::Shm;
 
 /// Times that each call is made.
 const TIMES: u64 = 30;
@@ -74,10 +77,14 @@ fn all_calls(comm: &Communicator, other: &Communicator, time: u64, len: usize) {
     assert!(both.into_iter().skip(p as usize * len).eq(from_each));
 
     // Digits in the order of ranks: no two orders give the same.
-    let mut digits = vec![[u64::from(me % 9) + 1, 10]; len];
+    let digit = |rank: Rank, i: usize| [(u64::from(rank) + i as u64) % 9 + 1, 10];
+    let right = |i| (1..p).fold(digit(0, i), |all, rank| join(&all, &digit(rank, i)));
+    let mut digits: Vec<_> = (0..len).map(|i| digit(me, i)).collect();
+    let mut window = comm.window(len).unwrap();
+    window.copy_from_slice(&digits);
     comm.run(&mut digits, Call::allreduce(fold::ordered(join))).unwrap();
-    let right = (1..p).fold([1, 10], |all, rank| join(&all, &[u64::from(rank % 9) + 1, 10]));
-    assert!(digits.into_iter().all(|found| found == right));
+    comm.run_window(&mut window, Call::reduce(root, fold::ordered(join))).unwrap();
+    assert!((0..len).all(|i| digits[i] == right(i) && (me != root || window[i] == right(i))));
 }
 
 /// Digits behind digits, each with the power of ten that its successors shift it by.
@@ -111,6 +118,44 @@ fn calls_that_are_repeated_give_the_serial_result() {
 fn a_transport_that_is_busy_and_late_changes_nothing() {
     for p in [2, 3, 4, 7] {
         again_and_again(faulty(p, 3, Faults { refuse: 60, delay: 100, lose: 0 }));
+    }
+}
+
+/// Ranks of one process that share memory as processes do.
+fn sharing(p: u32) -> Vec<Communicator> {
+    let mut all: Vec<_> = (0..p).map(|rank| Shm::open(Place { rank, size: p }).unwrap()).collect();
+    let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
+    all.iter_mut().for_each(|shm| shm.connect(&cards).unwrap());
+    let found: Vec<_> = all.iter_mut().map(|shm| shm.probe(None)).collect();
+    all.iter_mut().for_each(|shm| shm.agree(&found, None).unwrap());
+    Communicator::of_transports(all.into_iter().map(|shm| Box::new(shm) as Box<dyn Transport>).collect())
+        .unwrap()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn two_ranks_that_share_memory_fold_half_of_a_long_vector_each() {
+    const LEN: usize = 5 << 18;
+    for root in 0..2 {
+        let folded = on_threads(sharing(2), |comm| {
+            let folds = Arc::new(AtomicUsize::new(0));
+            let add = || {
+                let folds = Arc::clone(&folds);
+                fold::commutative(move |a: &u64, b: &u64| {
+                    folds.fetch_add(1, Ordering::Relaxed);
+                    a + b
+                })
+            };
+            let mut window = comm.window(LEN).unwrap();
+            for time in 0..3 {
+                window.iter_mut().zip(value(comm.rank(), time)..).for_each(|(one, value)| *one = value);
+                comm.run_window(&mut window, Call::reduce(root, add())).unwrap();
+                let sum = |i| value(0, time) + value(1, time) + 2 * i as u64;
+                assert!(comm.rank() != root || (0..LEN).all(|i| window[i] == sum(i)));
+            }
+            folds.load(Ordering::Relaxed)
+        });
+        assert_eq!(folded, [3 * LEN / 2; 2], "root {root}");
     }
 }
 

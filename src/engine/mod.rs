@@ -9,7 +9,7 @@
 //! | `task`, `calls` | what is to be done, and the numbers of the calls that do it |
 //! | [`operation`], [`run`] | a plan being carried out, with and without its memory |
 //! | `mail`, [`slots`], [`notice`], [`call`] | what comes, and how it finds its operation |
-//! | `straight`, [`rest`] | small calls that are made again |
+//! | [`rest`], `straight` | calls that are made again, and the small ones of them |
 //! | `wait`, [`patience`], [`vigil`], [`crowd`] | waits: how, under whose eyes, and beside which threads |
 //!
 //! An error is for good: whoever finds one shuts its transport down and tells all other ranks, and
@@ -234,6 +234,8 @@ impl Engine {
 
     /// Connects channels that were added, given where the ranks that they go to have theirs.
     pub fn connect_channels(&mut self, own: &Card, there: impl Fn(Rank) -> Option<There>) -> Result<()> {
+        // What is kept goes by the channels that there were.
+        self.rest = Rest::default();
         self.io.slots.connect(&*self.io.transport, own, there)
     }
 

@@ -3,7 +3,7 @@
 //! | bits 31-30 | 29.. |
 //! |---|---|
 //! | 0 slot | channel (22), slot (3): a message in a slot of the receiver's inbox |
-//! | 1 block | operation (10), shared (1), round (19): bytes at their place in the receiver's memory, all that come in the round or those beside what is shown |
+//! | 1 block | operation (10), shared (1), round (19): bytes at their place in the receiver's memory, all that come in the round or those beside what is shown, put or folded |
 //! | 2 credit | channel (22), slots (8): these slots of the receiver's outbox are free again |
 //! | 3 staged | operation (10), source (17), slot (3): a piece in a staging slot of the operation |
 //!

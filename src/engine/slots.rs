@@ -1,7 +1,7 @@
 //! Slots: registered places for small messages, so that these need no handshake and no registration.
 //!
 //! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
-//! many in its outbox, which it puts from. A slot is the sender's again when the receiver gives it back (a
+//! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot is the sender's again when the receiver gives it back (a
 //! credit). So no queue grows, and what a rank holds is `2 · channels · SLOTS ·` the slot's size,
 //! whatever is sent. Channels come in *banks*, each one registered memory: wide ones, whose slots carry
 //! data, to the neighbours on a communicator's circulant graph; narrow ones, for words about memory only, to
@@ -216,6 +216,8 @@ impl Slots {
         let slot = channel.free.trailing_zeros() as usize;
         head[CREDITS] = channel.owed;
         let data = payload.map(|(memory, stretches)| (memory, segments(stretches)));
+        let bytes: usize = data.iter().flat_map(|(_, segments)| segments).map(|segment| segment.len).sum();
+        assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
         let message = Message {
             peer: channel.rank,
             head,
@@ -394,7 +396,6 @@ impl Bank {
                 end += segment.len;
             }
         }
-        debug_assert!(end - offset <= self.slot, "a leg of so many bytes is not small");
         let segments = &[Segment { offset, len: end - offset }];
         let from = &self.outbox;
         let put = Put { peer, from, segments, to, to_offset, notice, report: Report::Never, token: 0 };

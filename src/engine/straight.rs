@@ -78,18 +78,19 @@ impl Engine {
         to: Option<Source>,
         fold: Option<Arc<dyn Fold>>,
     ) -> Result<Option<Handle>> {
+        self.check()?;
+        let handle = self.vacancy()?;
         let path = self.path(operation.is_small(), from, to)?;
-        self.begin_on(path, operation, fold)
+        self.begin_on(handle, path, operation, fold)
     }
 
     fn begin_on(
         &mut self,
+        handle: Handle,
         path: Path,
         mut operation: Box<Operation>,
         fold: Option<Arc<dyn Fold>>,
     ) -> Result<Option<Handle>> {
-        self.check()?;
-        let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = operation.call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
         operation.renew(call, handle as u16, path, fold);

@@ -1,8 +1,8 @@
 //! Ranks as threads of one process: puts through shared queues, in seeded random order.
 //!
 //! For tests, for examples, and for a job of one process. Like the networks, it lets nothing land
-//! until the target polls, so every byte of a rank's memory is written by that rank's thread alone; and read by
-//! others only where it is shown to them.
+//! until the target polls, so every byte of a rank's memory is written by that rank's thread alone, but for what a
+//! peer folds there while it is left alone; and read by others only where it is shown to them.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -23,7 +23,7 @@ const AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Calls that a rank may die in.
-pub const CALLS: [&str; 8] = [
+pub const CALLS: [&str; 9] = [
     "broadcast:type=u8:count=30000",
     "broadcast:root=1:count=300000:tense=window",
     "allreduce:count=100",
@@ -32,6 +32,7 @@ pub const CALLS: [&str; 8] = [
     "allgatherv:kind=degenerate:count=30000:tense=prepared",
     "reduce_scatter:kind=ragged:count=9000:tense=window",
     "gather:count=20000:tense=started",
+    "reduce:root=1:count=300000:tense=window",
 ];
 
 #[test]

@@ -186,7 +186,7 @@ impl Arrivals {
         Ok(self.intake.keep(round, Early::Message(from.copied(bytes))))
     }
 
-    /// A source shows the blocks of a round, or the last bytes of one block, of which it puts the first ones: they are
+    /// A source shows the blocks of a round, or the last bytes of one block, of which it puts, or folds, the first ones: they are
     /// taken in, or left there until it is their turn. Where the source has shut down they never are, as everybody is
     /// about to hear.
     pub fn shown(

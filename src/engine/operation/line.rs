@@ -57,7 +57,10 @@ pub enum Act {
 impl Line {
     /// Of an operation whose messages travel in slots; `None` where its plan has no such line.
     pub fn new(course: &Course, io: &Io) -> Option<Line> {
-        let order = order(course.plan()).filter(|_| !course.is_direct())?;
+        if course.is_direct() {
+            return None;
+        }
+        let order = order(course.plan())?;
         let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
         let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
         let mut waits = true;

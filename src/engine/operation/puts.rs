@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
-use super::share::{Share, fold_there};
+use super::share::{Open, Share, fold_there};
 use super::shown;
 use crate::engine::call::{HEAD, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
@@ -87,9 +87,9 @@ impl Target {
     }
 
     /// Where, and how, this rank may fold the next leg that is folded: the first one of all that its target folds.
-    fn lets_fold(&self) -> Option<(RemoteKey, Landing)> {
+    fn is_open(&self, course: &Course) -> Option<Open> {
         let offer = self.offer.filter(|_| self.pieces == 0)?;
-        offer.opens.map(|landing| (offer.target, landing))
+        Some(Open { target: offer.target, landing: offer.opens?, unit: course.unit()? })
     }
 
     /// Whether a leg may go in a message before its target is ready: one for each target, where it fits,
@@ -299,8 +299,7 @@ impl Puts {
         let share = if staged.left() == 0 {
             Share::of_stored(direct, arriving)
         } else {
-            let fold = target.lets_fold().and_then(|_| course.unit());
-            Share::of_staged(&course.stretches(round, Side::Put), arriving, fold)?
+            Share::of_staged(&course.stretches(round, Side::Put), arriving, target.is_open(course))?
         };
         (!share.shown.is_empty()).then_some(share)
     }
@@ -318,20 +317,19 @@ impl Puts {
             return Ok(false);
         }
         course.run.ordered(order);
-        let lets_fold = self.targets[target].lets_fold();
         let pieces = course.leg(order.round, Side::Put).staged.count(course.rule.piece);
         self.targets[target].pieces += pieces;
         let peer = self.targets[target].world;
         self.shown.push_back(Unread { round: order.round, peer, pieces });
-        let put = match (share.folded, lets_fold) {
-            (Some(folded), Some((key, landing))) => {
-                if !fold_there(folded, landing, (peer, key), course, &mut *io.transport)? {
+        let put = match share.folded {
+            Some((folded, open)) => {
+                if !fold_there(folded, open, peer, course, &mut *io.transport)? {
                     return Ok(true);
                 }
                 // A word that it is done.
                 smallvec![Stretch { len: 0, ..folded }]
             }
-            _ => share.put,
+            None => share.put,
         };
         if put.is_empty() {
             course.run.sent();

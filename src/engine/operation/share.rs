@@ -18,6 +18,19 @@ use crate::transport::{RemoteKey, Transport};
 const SHARED: usize = 64 << 10;
 /// What the halves are cut at.
 const LINE: usize = 64;
+/// Bytes that are folded in a peer's memory at a time: a peer that shuts down meanwhile waits for no more.
+const STEP: usize = 1 << 20;
+
+/// That a target lets the source of a leg fold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Open {
+    /// Its memory.
+    pub target: RemoteKey,
+    /// How.
+    pub landing: Landing,
+    /// Bytes of an element.
+    pub unit: usize,
+}
 
 /// What becomes of a leg's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,7 +38,7 @@ pub struct Share {
     /// Put straight into their place.
     pub put: Stretches,
     /// Folded in by the source, at their place in the target's memory.
-    pub folded: Option<Stretch>,
+    pub folded: Option<(Stretch, Open)>,
     /// Taken in by the target from where they lie.
     pub shown: Stretches,
 }
@@ -44,17 +57,17 @@ impl Share {
     }
 
     /// Of a leg that the target folds, or unpacks: that is shown, as far as a message has room to say where it is. Where
-    /// the source may `fold` elements of so many bytes, while so many arrive that it folds besides, it
+    /// the target is `open`, while so many bytes arrive that the source folds besides, that one
     /// folds half of all that the two have to. `None` where the leg is to be staged.
-    pub fn of_staged(all: &[Stretch], arriving: usize, fold: Option<usize>) -> Option<Share> {
+    pub fn of_staged(all: &[Stretch], arriving: usize, open: Option<Open>) -> Option<Share> {
         if !shown::fits(all) {
             return None;
         }
-        Some(match (all, fold) {
-            (&[block], Some(unit)) if block.len >= SHARED + arriving && unit <= SHARED => {
-                let grain = if LINE.is_multiple_of(unit) { LINE } else { unit };
+        Some(match (all, open) {
+            (&[block], Some(open)) if block.len >= SHARED + arriving && open.unit <= SHARED / 2 => {
+                let grain = if LINE.is_multiple_of(open.unit) { LINE } else { open.unit };
                 let (folded, shown) = block.split((block.len - arriving) / 2 / grain * grain);
-                Share { folded: Some(folded), shown: smallvec![shown], put: SmallVec::new() }
+                Share { folded: Some((folded, open)), shown: smallvec![shown], put: SmallVec::new() }
             }
             _ => Share { shown: all.into(), ..Share::default() },
         })
@@ -65,24 +78,36 @@ impl Share {
 /// and touches nothing of it meanwhile. False where the target has shut down, as everybody is about to hear.
 pub fn fold_there(
     stretch: Stretch,
-    landing: Landing,
-    (peer, target): (Rank, RemoteKey),
+    open: Open,
+    peer: Rank,
     course: &Course,
     transport: &mut dyn Transport,
 ) -> Result<bool> {
+    let Open { target, landing, unit } = open;
+    // What has shut down may be gone.
+    if !transport.while_shown(peer, &mut || ())? {
+        return Ok(false);
+    }
     let there = transport.view(peer, RemoteKey { base: 0, ..target })?;
     let at = usize::try_from(target.base.wrapping_add(stretch.there)).unwrap_or(usize::MAX);
     if at.checked_add(stretch.len).is_none_or(|end| end > there.len()) {
         let what = format!("rank {peer} lets be folded in what is not in its memory");
         return Err(Error::transport("view", what, "are all ranks of one version and one job?"));
     }
-    let mut folded = Ok(());
-    let open = transport.while_shown(peer, &mut || {
-        folded = there.combine(at, course.from(), stretch.at, stretch.len, |mine, theirs| {
-            course.fold(mine, theirs, landing)
-        });
-    })?;
-    folded.map(|()| open)
+    let step = (STEP / unit).max(1) * unit;
+    for done in (0..stretch.len).step_by(step) {
+        let (len, mut folded) = (step.min(stretch.len - done), Ok(()));
+        let is_open = transport.while_shown(peer, &mut || {
+            folded = there.combine(at + done, course.from(), stretch.at + done, len, |mine, theirs| {
+                course.fold(mine, theirs, landing)
+            });
+        })?;
+        folded?;
+        if !is_open {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -97,7 +122,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_ends_have_as_much_to_do(len in 0usize..1 << 20, arriving in 0usize..1 << 20, unit in 1usize..100) {
+        fn both_ends_have_as_much_to_do(
+            len in 0usize..1 << 20,
+            arriving in 0usize..1 << 20,
+            unit in prop_oneof![1usize..100, SHARED / 2 - 1..SHARED + 2],
+        ) {
             let len = len / unit * unit;
             let stored = Share::of_stored(smallvec![block(len)], arriving);
             let shown: usize = stored.shown.iter().map(|shown| shown.len).sum();
@@ -105,21 +134,24 @@ mod tests {
             // The source puts, the target reads and puts: within what the cut rounds.
             prop_assert!(shown == 0 || stored.put[0].len.abs_diff(shown + arriving) <= 2 * LINE);
 
-            let Some(folded) = Share::of_staged(&[block(len)], arriving, Some(unit)) else {
+            let open = Open { target: RemoteKey::default(), landing: Landing::Fold, unit };
+            let Some(folded) = Share::of_staged(&[block(len)], arriving, Some(open)) else {
                 prop_assert_eq!(len, 0);
                 return Ok(());
             };
-            let (mine, theirs) = (folded.folded.map_or(0, |mine| mine.len), folded.shown[0].len);
+            let (mine, theirs) = (folded.folded.map_or(0, |(mine, _)| mine.len), folded.shown[0].len);
             prop_assert_eq!((mine + theirs, mine % unit), (len, 0));
             prop_assert!(mine == 0 || (mine + arriving).abs_diff(theirs) <= 2 * LINE.max(unit));
-            prop_assert_eq!(folded.folded.is_some(), len >= SHARED + arriving);
+            prop_assert_eq!(folded.folded.is_some(), mine > 0);
+            prop_assert_eq!(mine > 0, len >= SHARED + arriving && unit <= SHARED / 2);
         }
     }
 
     #[test]
     fn what_lies_apart_is_shown_as_a_whole_or_staged() {
         let two = [block(SHARED), Stretch { at: SHARED * 2, there: 0, len: SHARED }];
-        assert_eq!(Share::of_staged(&two, 0, Some(8)).unwrap().shown[..], two);
-        assert_eq!(Share::of_staged(&vec![block(1); PAYLOAD], 0, Some(1)), None);
+        let open = Open { target: RemoteKey::default(), landing: Landing::Fold, unit: 8 };
+        assert_eq!(Share::of_staged(&two, 0, Some(open)).unwrap().shown[..], two);
+        assert_eq!(Share::of_staged(&vec![block(1); PAYLOAD], 0, Some(open)), None);
     }
 }

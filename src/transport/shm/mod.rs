@@ -102,7 +102,8 @@ const IN_FLIGHT: usize = 256;
 const MOMENT: Duration = Duration::from_micros(20);
 /// And one that has been there for long.
 const LONG_MOMENT: Duration = Duration::from_millis(5);
-/// How long a put may take to the end of a rank before that is told: it is a copy, which takes moments.
+/// How long a put may take to the end of a rank before that is told: it is a copy, or a step of a fold, which
+/// takes moments.
 const INSIDE: Duration = Duration::from_secs(2);
 /// How long a peer may be neither seen nor known to have ended: the last thread of one that is being killed
 /// needs less.

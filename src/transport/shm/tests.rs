@@ -46,6 +46,22 @@ fn nothing_is_read_of_what_a_rank_has_shown_that_has_shut_down() {
     assert_eq!(read, 1);
 }
 
+#[test]
+fn a_message_is_taken_for_a_window_and_for_no_memory_of_a_users() {
+    let mut all = ring_of(2);
+    let window = Memory::shared(100).unwrap();
+    let keys = [window.clone(), Memory::zeroed(100).unwrap()].map(|memory| all[0].register(memory).unwrap());
+    let [taken, not] = keys.each_ref().map(|region| {
+        let (to, data) = (region.remote.near, None);
+        let message = Message { peer: 0, head: b"four", data, to, to_offset: 96, notice: 3 };
+        all[1].post(&message).unwrap()
+    });
+    assert_eq!((taken, not), (Some(Posted::Done), None));
+    let mut bytes = [0; 4];
+    window.read(96, &mut bytes);
+    assert_eq!(&bytes, b"four");
+}
+
 /// Polls while the target has no room: that may wait for this rank in turn.
 fn put(shm: &mut Shm, events: &mut Vec<Event>, put: &Put<'_>) {
     while shm.put(put).unwrap() != Posted::Done {
