@@ -32,7 +32,7 @@ need_circulant() {
 side_by_side() { # FUNCTION...
     local said task tasks=() status=0
     said=$(mktemp -d)
-    # Whoever ends it sees how far they have come, and nothing runs on.
+    # Whoever ends it sees how far they have come.
     trap 'kill "${tasks[@]}" 2>/dev/null; cat "$said"/*; rm -rf "$said"; exit 1' INT TERM
     for task in "$@"; do
         "$task" >"$said/$task" 2>&1 &

@@ -2,9 +2,9 @@
 //! its run on the way, what came too early, what is too long for a slot, and what two ranks share the work of
 //! give the serial result alike.
 
-use super::tests::{faulty, on_threads};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::tests::{faulty, on_threads};
 use super::*;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::Faults;

@@ -201,12 +201,10 @@ impl Engine {
     }
 
     /// From memory to memory, which is registered unless what travels is small.
-    #[inline]
     fn path(&mut self, small: bool, from: Source, to: Option<Source>) -> Result<Path> {
-        if small { Ok(Path::in_slots(from, to)) } else { self.direct_path(from, to) }
-    }
-
-    fn direct_path(&mut self, from: Source, to: Option<Source>) -> Result<Path> {
+        if small {
+            return Ok(Path::Slots { from: from.into_memory(), to: to.map(Source::into_memory) });
+        }
         let from = self.registered(from)?;
         let to = to.map(|to| self.registered(to)).transpose()?;
         Ok(Path::Direct(Box::new(Ends { to: to.unwrap_or_else(|| from.clone()), from })))

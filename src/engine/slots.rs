@@ -1,8 +1,8 @@
 //! Slots: registered places for small messages, so that these need no handshake and no registration.
 //!
 //! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
-//! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot is the sender's again when the receiver gives it back (a
-//! credit). So no queue grows, and what a rank holds is `2 · channels · SLOTS ·` the slot's size,
+//! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot
+//! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is `2 · channels · SLOTS ·` the slot's size,
 //! whatever is sent. Channels come in *banks*, each one registered memory: wide ones, whose slots carry
 //! data, to the neighbours on a communicator's circulant graph; narrow ones, for words about memory only, to
 //! everybody else.

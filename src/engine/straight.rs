@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use super::call::{CREDITS, Call, Header, Kind};
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Kept, Line, Operation, Path, Payload, Step};
+use super::operation::{Act, Kept, Line, Operation, Payload, Step};
 use super::rest::Ask;
 use super::slots::{Landed, Slots};
 use super::task::Source;
@@ -70,10 +70,9 @@ impl Engine {
 
     /// Makes again what was [recalled](Self::recall), as the next call on its communicator, on this memory and by
     /// this operator; `None` where it is over at once.
-    #[inline]
     pub fn begin_again(
         &mut self,
-        operation: Box<Operation>,
+        mut operation: Box<Operation>,
         from: Source,
         to: Option<Source>,
         fold: Option<Arc<dyn Fold>>,
@@ -81,16 +80,6 @@ impl Engine {
         self.check()?;
         let handle = self.vacancy()?;
         let path = self.path(operation.is_small(), from, to)?;
-        self.begin_on(handle, path, operation, fold)
-    }
-
-    fn begin_on(
-        &mut self,
-        handle: Handle,
-        path: Path,
-        mut operation: Box<Operation>,
-        fold: Option<Arc<dyn Fold>>,
-    ) -> Result<Option<Handle>> {
         let Call { communicator, signature, .. } = operation.call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
         operation.renew(call, handle as u16, path, fold);

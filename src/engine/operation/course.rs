@@ -8,7 +8,6 @@ use super::noted::{Known, Legs, Noted};
 use crate::engine::call::{Call, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Rule, stretches};
 use crate::engine::run::Run;
-use crate::engine::task::Source;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::plan::layout::Layout;
@@ -26,7 +25,7 @@ pub enum Path {
         /// Where it lands; `None`: in the same memory.
         to: Option<Memory>,
     },
-    /// By direct puts. Large, and seldom: what is small passes by what passes a path on.
+    /// By direct puts; in a box, so that the path of what is small is quickly passed on.
     Direct(Box<Ends>),
 }
 
@@ -36,14 +35,6 @@ pub struct Ends {
     pub from: Region,
     /// Where it lands.
     pub to: Region,
-}
-
-impl Path {
-    /// Of what travels in slots.
-    #[inline]
-    pub fn in_slots(from: Source, to: Option<Source>) -> Path {
-        Path::Slots { from: from.into_memory(), to: to.map(Source::into_memory) }
-    }
 }
 
 /// How far a run may go ahead of what has landed.

@@ -264,10 +264,14 @@ impl Puts {
         if !self.targets[target].is_ready(course) {
             return self.go_ahead(order, target, course, io);
         }
-        match self.shared_out(order.round, target, course, &io.slots) {
-            Some(share) => self.begin_shared(share, order, target, course, io),
+        let leg = course.leg(order.round, Side::Put);
+        match self.shared_out(&leg, order.round, target, course, &io.slots) {
+            Some(share) => {
+                let pieces = leg.staged.count(course.rule.piece);
+                self.begin_shared(share, pieces, order, target, course, io)
+            }
             None => {
-                let Leg { direct, staged } = course.leg(order.round, Side::Put);
+                let Leg { direct, staged } = leg;
                 course.run.ordered(order);
                 self.put_out(order, target, direct, staged, false);
                 Ok(true)
@@ -286,7 +290,14 @@ impl Puts {
     }
 
     /// How this rank and a target that can read what it shows share a leg's work; `None` where they do not.
-    fn shared_out(&self, round: u32, target: usize, course: &Course, slots: &Slots) -> Option<Share> {
+    fn shared_out(
+        &self,
+        leg: &Leg,
+        round: u32,
+        target: usize,
+        course: &Course,
+        slots: &Slots,
+    ) -> Option<Share> {
         let target = &self.targets[target];
         if !target.reads || !slots.may_send(target.channel) {
             return None;
@@ -295,19 +306,17 @@ impl Puts {
             Some(_) => total(&course.stretches(round, Side::Arrival)),
             None => 0,
         };
-        let Leg { direct, staged } = course.leg(round, Side::Put);
-        let share = if staged.left() == 0 {
-            Share::of_stored(direct, arriving)
-        } else {
-            Share::of_staged(&course.stretches(round, Side::Put), arriving, target.is_open(course))?
-        };
-        (!share.shown.is_empty()).then_some(share)
+        match leg.staged.left() {
+            0 => Share::of_stored(&leg.direct, arriving),
+            _ => Share::of_staged(&course.stretches(round, Side::Put), arriving, target.is_open(course)),
+        }
     }
 
-    /// Begins a leg that is shared; false where the word of it was not taken.
+    /// Begins a leg that is shared, and would else go in so many pieces beside what is put into its place; false where the word of it was not taken.
     fn begin_shared(
         &mut self,
         share: Share,
+        pieces: u32,
         order: Order,
         target: usize,
         course: &mut Course,
@@ -317,7 +326,6 @@ impl Puts {
             return Ok(false);
         }
         course.run.ordered(order);
-        let pieces = course.leg(order.round, Side::Put).staged.count(course.rule.piece);
         self.targets[target].pieces += pieces;
         let peer = self.targets[target].world;
         self.shown.push_back(Unread { round: order.round, peer, pieces });

@@ -45,14 +45,14 @@ pub struct Share {
 
 impl Share {
     /// Of a leg that is stored where it lands, while so many bytes arrive at its source: it puts half of all that the
-    /// two have to copy.
-    pub fn of_stored(direct: Stretches, arriving: usize) -> Share {
-        match direct[..] {
+    /// two have to copy. `None` where it is to put the whole.
+    pub fn of_stored(direct: &[Stretch], arriving: usize) -> Option<Share> {
+        match *direct {
             [block] if block.len >= SHARED + arriving => {
                 let (put, shown) = block.split((block.len + arriving) / 2 / LINE * LINE);
-                Share { put: smallvec![put], shown: smallvec![shown], folded: None }
+                Some(Share { put: smallvec![put], shown: smallvec![shown], folded: None })
             }
-            _ => Share { put: direct, ..Share::default() },
+            _ => None,
         }
     }
 
@@ -128,11 +128,13 @@ mod tests {
             unit in prop_oneof![1usize..100, SHARED / 2 - 1..SHARED + 2],
         ) {
             let len = len / unit * unit;
-            let stored = Share::of_stored(smallvec![block(len)], arriving);
-            let shown: usize = stored.shown.iter().map(|shown| shown.len).sum();
-            prop_assert_eq!(stored.put[0].len + shown, len);
-            // The source puts, the target reads and puts: within what the cut rounds.
-            prop_assert!(shown == 0 || stored.put[0].len.abs_diff(shown + arriving) <= 2 * LINE);
+            let stored = Share::of_stored(&[block(len)], arriving);
+            prop_assert_eq!(stored.is_some(), len >= SHARED + arriving);
+            if let Some(Share { put, shown, .. }) = stored {
+                prop_assert_eq!(put[0].len + shown[0].len, len);
+                // The source puts, the target reads and puts: within what the cut rounds.
+                prop_assert!(put[0].len.abs_diff(shown[0].len + arriving) <= 2 * LINE);
+            }
 
             let open = Open { target: RemoteKey::default(), landing: Landing::Fold, unit };
             let Some(folded) = Share::of_staged(&[block(len)], arriving, Some(open)) else {

@@ -41,9 +41,11 @@ use rustix::process::{PTracer, getpid};
 use serde::{Deserialize, Serialize};
 
 use super::memory::Memory;
-use super::segment::{self, Label, nonce};
+use super::segment::{Label, Segment, nonce};
 use super::wait::{Bed, Sleeper};
-use super::{Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment, Transport, wait};
+use super::{
+    Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Transport, wait,
+};
 use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
 use board::{Board, CHUNK, CHUNKS, Chunks, Destination, NOTICES};
@@ -128,14 +130,14 @@ pub struct Shm {
     /// Peers write here to find out whether they may.
     doormat: Box<AtomicU64>,
     /// Given back when nobody here uses the board any more.
-    board_segment: segment::Segment,
+    board_segment: Segment,
 }
 
 /// Chunks that arrive.
 struct Inflow {
     chunks: Chunks,
     reader: Reader,
-    _segment: segment::Segment,
+    _segment: Segment,
 }
 
 /// The pipe that a rank sleeps on.
@@ -186,7 +188,7 @@ impl Shm {
     pub fn among(rank: Rank, group: Box<[Rank]>) -> Result<Shm> {
         home::let_write(PTracer::Any);
         let ranks = group.len();
-        let board_segment = segment::Segment::create(Board::bytes(ranks))?;
+        let board_segment = Segment::create(Board::bytes(ranks))?;
         let board = Board::over(board_segment.map()?, ranks)
             .ok_or_else(|| Error::transport("mmap", "a board is smaller than it was made", "report this"))?;
         Ok(Shm {
@@ -267,7 +269,7 @@ impl Shm {
         self.way = Way::Ring;
         // What was allowed to peers is of no use.
         home::let_write(PTracer::None);
-        let segment = segment::Segment::create(Chunks::BYTES)?;
+        let segment = Segment::create(Chunks::BYTES)?;
         let chunks = Chunks::over(segment.map()?).ok_or_else(|| {
             Error::transport("mmap", "there is less room for chunks than was made", "report this")
         })?;
@@ -298,17 +300,26 @@ impl Shm {
         if fits && known {
             return Ok(len);
         }
-        Err(self.refusal(put.peer, put.segments.len(), put.from.memory.len(), furthest, len))
+        let most = self.longest(put.to);
+        Err(self.refusal(put.peer, put.segments.len(), put.from.memory.len(), furthest, len, most))
     }
 
     /// Why a put of so many bytes, up to this one of its region, is not made.
     #[cold]
-    fn refusal(&self, peer: Rank, segments: usize, room: usize, furthest: usize, len: usize) -> Error {
-        let (max_put, known) = (self.limits().max_put, self.peers.len());
+    fn refusal(
+        &self,
+        peer: Rank,
+        segments: usize,
+        room: usize,
+        furthest: usize,
+        len: usize,
+        most: usize,
+    ) -> Error {
+        let known = self.peers.len();
         let what = format!(
             "{len} bytes in {segments} segments, up to byte {furthest} of a region of {room}, to rank {peer} of {known} known"
         );
-        let cure = format!("stay in the region, put at most {max_put} bytes in {SEGMENTS} segments");
+        let cure = format!("stay in the region, put at most {most} bytes in {SEGMENTS} segments");
         Error::argument("put", what, cure)
     }
 
@@ -321,8 +332,8 @@ impl Shm {
             |name: Rank, card: &Card, windows: &mut Windows, lives: &mut Handles| match Target::of(put.to) {
                 _ if len == 0 => Ok(None),
                 Target::Shared(label) => {
-                    let window = windows.of(card, label).map_err(|e| e.of(name, "window"))?;
-                    within(put.to.base.wrapping_add(put.to_offset), name, len, window).map(Some)
+                    let start = put.to.base.wrapping_add(put.to_offset);
+                    within(windows, card, name, label, start, len).map(Some)
                 }
                 Target::Private => write_private(put, name, card, lives).map(|()| None),
             };
@@ -337,8 +348,8 @@ impl Shm {
     /// Writes a message straight into the slot that it is for.
     fn post_directly(&mut self, message: &Message<'_>, label: Label, len: usize) -> Result<Posted> {
         let place = |name: Rank, card: &Card, windows: &mut Windows, _: &mut Handles| {
-            let window = windows.of(card, label).map_err(|e| e.of(name, "window"))?;
-            within(message.to.base.wrapping_add(message.to_offset), name, len, window).map(Some)
+            let start = message.to.base.wrapping_add(message.to_offset);
+            within(windows, card, name, label, start, len).map(Some)
         };
         self.hand_over(message.peer, len, message.notice, place, |into| {
             let Message { head, data, .. } = *message;
@@ -537,7 +548,9 @@ impl Transport for Shm {
         let len = bytes.saturating_add(message.head.len());
         let room = message.data.map_or(0, |(memory, _)| memory.len());
         if furthest > room || len > isize::MAX as usize || message.peer as usize >= self.peers.len() {
-            return Err(self.refusal(message.peer, 1, room, furthest, len));
+            let (segments, most) =
+                (message.data.map_or(0, |(_, segments)| segments.len()), self.longest(message.to));
+            return Err(self.refusal(message.peer, segments, room, furthest, len, most));
         }
         self.post_directly(message, label, len).map(Some)
     }
@@ -621,15 +634,23 @@ impl Target {
 }
 
 /// How many bytes some segments have together, and where the last of them ends; each at most [`usize::MAX`].
-fn extent(segments: &[Segment]) -> (usize, usize) {
+fn extent(segments: &[Run]) -> (usize, usize) {
     segments.iter().fold((0_usize, 0), |(len, furthest), segment| {
         (len.saturating_add(segment.len), furthest.max(segment.offset.saturating_add(segment.len)))
     })
 }
 
-/// Where a put of so many bytes begins in a window. The place is the target's word, so one that is bad is no fault of
-/// the caller.
-fn within(start: u64, name: Rank, len: usize, window: &Memory) -> Result<*mut u8> {
+/// Where a put of so many bytes begins in a peer's window. The place is the target's word, so one that is bad is no
+/// fault of the caller.
+fn within(
+    windows: &mut Windows,
+    card: &Card,
+    name: Rank,
+    label: Label,
+    start: u64,
+    len: usize,
+) -> Result<*mut u8> {
+    let window = windows.of(card, label).map_err(|e| e.of(name, "window"))?;
     let fits = |&start: &usize| start.checked_add(len).is_some_and(|end| end <= window.len());
     let start =
         usize::try_from(start).ok().filter(fits).ok_or_else(|| beyond(len, start, window.len(), name))?;
@@ -647,7 +668,7 @@ fn beyond(len: usize, start: u64, room: usize, name: Rank) -> Error {
 /// # Safety
 /// There must be as many bytes at `to`, which nobody else reads or writes meanwhile; the segments must
 /// lie in the memory.
-unsafe fn gather(from: &Memory, segments: &[Segment], mut to: *mut u8) {
+unsafe fn gather(from: &Memory, segments: &[Run], mut to: *mut u8) {
     let from = from.address().as_ptr();
     for segment in segments {
         // SAFETY: - the segments lie in their memory, which is alive, and there is room (the caller's promise)

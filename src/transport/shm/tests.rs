@@ -1,7 +1,7 @@
 use super::*;
 use crate::boot::Exchange;
 use crate::transport::memory::Memory;
-use crate::transport::{Region, Report, Segment as Run, conformance};
+use crate::transport::{Region, Report, conformance};
 
 fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
     let mut shm = Shm::open(place)?;
