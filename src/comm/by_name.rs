@@ -124,7 +124,7 @@ impl Communicator {
         let output = output.map(|output| Lent::new(output, &self.world));
         let given = |lent: &Option<Lent<'_>>, elements: Option<usize>| {
             let (source, elements) = (lent.as_ref()?.source(), elements?);
-            Some(Given { source, elements, places: None })
+            Some(Given { source: source.clone(), elements, places: None })
         };
         let done = self.between(&call.raw, given(&input, from), given(&output, into));
         let checked = output.map_or(Ok(()), |output| output.check::<T>());

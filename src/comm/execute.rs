@@ -1,7 +1,7 @@
 //! A call from beginning to end: decided anew, or as one like it was made before.
 
+use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::Communicator;
 use super::call::{Counts, RawCall};
@@ -26,7 +26,7 @@ impl Communicator {
         &self,
         call: &RawCall,
         elements: usize,
-        ends: Ends,
+        ends: Ends<'_>,
         prepared: bool,
     ) -> Result<Held> {
         let mut decision = self.decide(call, elements)?;
@@ -40,18 +40,18 @@ impl Communicator {
         self.held(call, &decision, elements, ends, prepared)
     }
 
-    pub(super) fn at_once(&self, call: &RawCall, elements: usize, memory: Source) -> Result<()> {
-        self.carry_out(call, elements, Ends::one(memory))
+    pub(super) fn at_once(&self, call: &RawCall, elements: usize, memory: &Source) -> Result<()> {
+        self.carry_out(call, elements, Ends::one(Cow::Borrowed(memory)))
     }
 
     /// Makes a call, from beginning to end: as one like it was made before, where that is remembered.
-    pub(super) fn carry_out(&self, call: &RawCall, elements: usize, ends: Ends) -> Result<()> {
+    pub(super) fn carry_out(&self, call: &RawCall, elements: usize, ends: Ends<'_>) -> Result<()> {
         let ask = self.ask(call, elements, &ends);
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
                 self.copy_own(call, elements, &ends);
-                return match engine.begin_again(made, ends.from, ends.to, call.fold.clone())? {
+                return match engine.begin_again(made, &ends.from, ends.to.as_deref(), call.fold.as_ref())? {
                     Some(handle) => self.world.carry_out(engine, handle),
                     None => Ok(()),
                 };
@@ -68,10 +68,10 @@ impl Communicator {
     }
 
     /// What the making of a call depends on, where it is worth being remembered.
-    fn ask(&self, call: &RawCall, elements: usize, ends: &Ends) -> Option<Ask> {
+    fn ask<'c>(&self, call: &'c RawCall, elements: usize, ends: &Ends<'_>) -> Option<Ask<'c>> {
         let counts = match &call.counts {
             Counts::Equal => None,
-            Counts::Each(counts) => Some(Arc::clone(counts)),
+            Counts::Each(counts) => Some(Cow::Borrowed(&**counts)),
             Counts::Pairs(..) => return None,
         };
         if call.algorithm.is_some() || call.blocks.is_some() {
@@ -91,7 +91,7 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends) {
+    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) {
         if call.collective.numbering() == Numbering::Pairs {
             self.own_part(call, elements, received(call, elements, ends), ends).make();
         }
@@ -103,7 +103,7 @@ impl Communicator {
         call: &RawCall,
         decision: &Decision,
         elements: usize,
-        ends: Ends,
+        ends: Ends<'_>,
         prepared: bool,
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
@@ -114,10 +114,10 @@ impl Communicator {
     }
 
     /// An all-to-all whose blocks are handed on from rank to rank, in a workspace.
-    fn hand_on(&self, call: &RawCall, decision: &Decision, elements: usize, ends: &Ends) -> Result<()> {
+    fn hand_on(&self, call: &RawCall, decision: &Decision, elements: usize, ends: &Ends<'_>) -> Result<()> {
         let (workspace, into, out_of) = self.workspace_of(call, decision, elements, ends)?;
         into.iter().for_each(Move::make);
-        let task = self.task(call, decision, elements, 0, Ends::one(workspace.source()), false);
+        let task = self.task(call, decision, elements, 0, Ends::one(Cow::Owned(workspace.source())), false);
         self.world.run(task, None)?;
         out_of.iter().for_each(Move::make);
         Ok(())
@@ -129,11 +129,12 @@ impl Communicator {
         call: &RawCall,
         decision: &Decision,
         elements: usize,
-        ends: Ends,
+        ends: Ends<'_>,
         prepared: bool,
     ) -> Result<Held> {
         let (workspace, into, out_of) = self.workspace_of(call, decision, elements, &ends)?;
-        let task = self.task(call, decision, elements, 0, Ends::one(workspace.source()), prepared);
+        let task =
+            self.task(call, decision, elements, 0, Ends::one(Cow::Owned(workspace.source())), prepared);
         Ok(Held::new(&self.world, task, None)?.with(into, out_of, Some(workspace)))
     }
 
@@ -143,7 +144,7 @@ impl Communicator {
         call: &RawCall,
         decision: &Decision,
         elements: usize,
-        ends: &Ends,
+        ends: &Ends<'_>,
     ) -> Result<(Workspace, Vec<Move>, Vec<Move>)> {
         let places = self.handed_on(&decision.problem, decision.entry);
         let workspace = self.world.workspace(places.size() as usize)?;
@@ -161,7 +162,6 @@ impl Communicator {
 
     /// A ping-pong of `bytes` bytes between rank 0 and another one.
     pub(super) fn probe(&self, window: &Window<u8>, peer: Rank, bytes: usize) -> Result<()> {
-        let Some(region) = window.region() else { return Ok(()) };
         let signature = Signature { bytes: bytes as u64, blocks: 1, ..Signature::bare(Collective::Probe) };
         let task = Task {
             communicator: self.number,
@@ -174,7 +174,7 @@ impl Communicator {
             longest: usize::MAX,
             fold: None,
             small: false,
-            from: Source::Registered(region),
+            from: window.source().clone(),
             to: None,
         };
         self.world.run(task, None)
@@ -182,7 +182,7 @@ impl Communicator {
 }
 
 /// Where what comes in belongs, and from which of its bytes on.
-fn landing<'e>(call: &RawCall, elements: usize, ends: &'e Ends) -> (&'e Memory, usize) {
+fn landing<'e>(call: &RawCall, elements: usize, ends: &'e Ends<'_>) -> (&'e Memory, usize) {
     let to = ends.to.as_ref().unwrap_or(&ends.from);
     (to.memory(), received(call, elements, ends) as usize * call.unit)
 }
@@ -211,6 +211,6 @@ fn stretches(p: u32, place: impl Fn(Rank) -> Range<u64>) -> impl Iterator<Item =
 }
 
 /// Where, in elements, what comes in begins: in one memory, behind what goes out.
-fn received(call: &RawCall, elements: usize, ends: &Ends) -> u64 {
+fn received(call: &RawCall, elements: usize, ends: &Ends<'_>) -> u64 {
     if ends.to.is_some() { 0 } else { call.sent(elements) as u64 }
 }

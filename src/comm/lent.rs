@@ -11,7 +11,7 @@ use crate::transport::memory::Memory;
 
 /// A slice that a call has.
 pub(super) struct Lent<'w> {
-    pub memory: Memory,
+    source: Source,
     world: &'w World,
 }
 
@@ -22,7 +22,7 @@ impl<'w> Lent<'w> {
         // SAFETY: - the bytes are `data`'s, which is borrowed mutably as long as this lives
         //         - when it ends, however that happens, its drop sees to it that nobody else has them
         //         - what is written are values of T once `check` has been over them (Element)
-        Lent { memory: unsafe { Memory::lend(start, bytes) }, world }
+        Lent { source: Source::Unregistered(unsafe { Memory::lend(start, bytes) }), world }
     }
 
     /// To be read only. Borrows both for as long as it lives.
@@ -34,27 +34,28 @@ impl<'w> Lent<'w> {
         // SAFETY: - the bytes are `data`'s, which is borrowed as long as this lives
         //         - when it ends, however that happens, its drop sees to it that nobody else has them
         //         - nobody writes them (the caller)
-        Lent { memory: unsafe { Memory::lend(start, bytes) }, world }
+        Lent { source: Source::Unregistered(unsafe { Memory::lend(start, bytes) }), world }
     }
 
     /// For one call.
-    pub fn source(&self) -> Source {
-        Source::Unregistered(self.memory.clone())
+    pub fn source(&self) -> &Source {
+        &self.source
     }
 
     /// What peers have put must be values of `T`, which it was lent as: zero takes the place of what is not.
     pub fn check<T: Element>(&self) -> Result<()> {
-        window::check::<T>(&self.memory)
+        window::check::<T>(self.source.memory())
     }
 }
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        if self.memory.holders() > 1 {
+        let Source::Unregistered(memory) = &mut self.source else { return };
+        if memory.holders() > 1 {
             let error = Error::transport("call", "it was cut off by a panic", "see its message");
             self.world.engine().shut_down(error);
         }
-        std::mem::replace(&mut self.memory, Memory::nothing()).return_loan();
+        std::mem::replace(memory, Memory::nothing()).return_loan();
     }
 }
 
@@ -73,9 +74,9 @@ mod tests {
     fn a_slice_that_is_given_back_while_somebody_has_it_ends_all_traffic() {
         let mut data = [1u8; 4];
         let mut kept = Vec::new();
-        let written = traffic_after(|world| kept.push(Lent::new(&mut data, world).source()));
+        let written = traffic_after(|world| kept.push(Lent::new(&mut data, world).source().clone()));
         // SAFETY: nobody writes: what is kept is never used
-        let read = traffic_after(|world| kept.push(unsafe { Lent::shared(&data, world) }.source()));
+        let read = traffic_after(|world| kept.push(unsafe { Lent::shared(&data, world) }.source().clone()));
         for done in [written, read] {
             let error = done.unwrap_err().to_string();
             assert!(error.contains("cut off by a panic"), "{error}");

@@ -26,6 +26,7 @@ pub mod window;
 mod work;
 mod world;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
@@ -263,7 +264,7 @@ impl Communicator {
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {
             let nothing = Source::Unregistered(Memory::nothing());
-            return match engine.begin_again(made, nothing, None, None)? {
+            return match engine.begin_again(made, &nothing, None, None)? {
                 Some(handle) => self.world.carry_out(engine, handle),
                 None => Ok(()),
             };
@@ -332,7 +333,7 @@ impl Communicator {
     /// [`run`](Self::run) on a window's elements: nothing is registered for the call.
     pub fn run_window<T: Element>(&self, window: &mut Window<T>, call: Call<T>) -> Result<()> {
         let elements = self.check_window(&call.raw, window)?;
-        let done = self.at_once(&call.raw, elements, self.source_of(window));
+        let done = self.at_once(&call.raw, elements, window.source());
         done.and(window.check())
     }
 
@@ -340,7 +341,7 @@ impl Communicator {
     /// be waited for in any order. See [`run`](Self::run).
     pub fn start<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Request<T>> {
         let elements = self.check_window(&call.raw, &window)?;
-        let ends = Ends::one(self.source_of(&window));
+        let ends = Ends::one(Cow::Borrowed(window.source()));
         let held = self.in_background(&call.raw, elements, ends, false)?;
         held.start()?;
         Ok(Request::new(window, held))
@@ -350,7 +351,7 @@ impl Communicator {
     /// first. See [`run`](Self::run).
     pub fn prepare<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Prepared<T>> {
         let elements = self.check_window(&call.raw, &window)?;
-        let ends = Ends::one(self.source_of(&window));
+        let ends = Ends::one(Cow::Borrowed(window.source()));
         let held = self.in_background(&call.raw, elements, ends, true)?;
         Ok(Prepared::new(window, held))
     }
@@ -361,10 +362,6 @@ impl Communicator {
             return Err(call.bad(what, "take one from this communicator's `window`"));
         }
         call.elements_of(window.len(), self.place)
-    }
-
-    fn source_of<T: Element>(&self, window: &Window<T>) -> Source {
-        window.region().map_or_else(|| Source::Unregistered(window.memory()), Source::Registered)
     }
 }
 

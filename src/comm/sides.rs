@@ -4,6 +4,7 @@
 //! lie one after the other), the call goes through a workspace: at once segment by segment, in the
 //! background as a whole.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Communicator;
@@ -67,7 +68,13 @@ impl Side {
 /// How a call is carried out on what its caller gave.
 enum Way {
     /// On the caller's memory, once some of it has been copied there.
-    There { elements: usize, before: Option<Move>, ends: Ends, after: Option<Move>, copy: Option<Workspace> },
+    There {
+        elements: usize,
+        before: Option<Move>,
+        ends: Ends<'static>,
+        after: Option<Move>,
+        copy: Option<Workspace>,
+    },
     /// In a workspace, which has all parts one after the other.
     Through { counts: Arc<[usize]>, input: Side, output: Side },
 }
@@ -134,7 +141,13 @@ impl Communicator {
             None => None,
         };
         let elements = call.elements_of(output.elements, self.place)?;
-        Ok(Way::There { elements, before, ends: Ends::one(output.source), after: None, copy: None })
+        Ok(Way::There {
+            elements,
+            before,
+            ends: Ends::one(Cow::Owned(output.source)),
+            after: None,
+            copy: None,
+        })
     }
 
     fn gathered_by_all(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
@@ -156,7 +169,13 @@ impl Communicator {
             }
             _ => None,
         };
-        Ok(Way::There { elements, before, ends: Ends::one(output.source), after: None, copy: None })
+        Ok(Way::There {
+            elements,
+            before,
+            ends: Ends::one(Cow::Owned(output.source)),
+            after: None,
+            copy: None,
+        })
     }
 
     fn exchanged(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
@@ -186,7 +205,7 @@ impl Communicator {
             _ => call.elements_of(both, self.place)?,
         };
         let places = Places { sent: input.places, received: output.places };
-        let ends = Ends { from: input.source, to: Some(output.source), places };
+        let ends = Ends { from: Cow::Owned(input.source), to: Some(Cow::Owned(output.source)), places };
         Ok(Way::There { elements, before, ends, after: None, copy })
     }
 
@@ -220,7 +239,13 @@ impl Communicator {
         let me = self.rank() as usize;
         let (from, len) = (counts[..me].iter().sum::<usize>() * call.unit, counts[me] * call.unit);
         let after = Some(Move::part(&output.source, 0, &output.source, from, len));
-        Ok(Way::There { elements, before: None, ends: Ends::one(output.source), after, copy: None })
+        Ok(Way::There {
+            elements,
+            before: None,
+            ends: Ends::one(Cow::Owned(output.source)),
+            after,
+            copy: None,
+        })
     }
 
     fn scattered(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
@@ -360,7 +385,7 @@ impl Communicator {
         let lengths: Vec<usize> = shares.iter().map(|share| share.len).collect();
         let one = if segments == 1 { call.clone() } else { call.segment(&lengths) };
         let elements = one.elements_of(lengths.iter().sum(), self.place)?;
-        let ends = Ends::one(Source::Registered(workspace.region.clone()));
+        let ends = Ends::one(Cow::Owned(workspace.source()));
         Ok(Segment { call: one, elements, ends, before: moves(input, &into), after: moves(output, &out_of) })
     }
 }
@@ -369,7 +394,7 @@ impl Communicator {
 struct Segment {
     call: RawCall,
     elements: usize,
-    ends: Ends,
+    ends: Ends<'static>,
     before: Vec<Move>,
     after: Vec<Move>,
 }

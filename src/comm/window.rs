@@ -5,9 +5,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::world::World;
+use crate::engine::Source;
 use crate::error::{Error, Result};
 use crate::fold::element::{self, Element};
-use crate::transport::Region;
 use crate::transport::memory::Memory;
 
 /// What a page is aligned to, at the least.
@@ -18,9 +18,8 @@ const PAGE: usize = 4096;
 /// Calls that run in the background take a window over and give it back when they are done, so that
 /// nobody looks at it meanwhile.
 pub struct Window<T: Element> {
-    memory: Memory,
-    /// `None` only while it is dropped.
-    region: Option<Region>,
+    /// Unregistered only while it is dropped.
+    source: Source,
     len: usize,
     world: Arc<World>,
     elements: PhantomData<T>,
@@ -36,11 +35,16 @@ impl<T: Element> Window<T> {
             return Err(Error::argument("window", what, "take a type of less alignment"));
         }
         let region = world.engine().window(bytes)?;
-        Ok(Window { memory: region.memory.clone(), region: Some(region), len, world, elements: PhantomData })
+        Ok(Window { source: Source::Registered(region), len, world, elements: PhantomData })
     }
 
-    pub(super) fn memory(&self) -> Memory {
-        self.memory.clone()
+    pub(super) fn memory(&self) -> &Memory {
+        self.source.memory()
+    }
+
+    /// For calls.
+    pub(super) fn source(&self) -> &Source {
+        &self.source
     }
 
     /// Whether it was registered with the transport of this world, whose keys and descriptors mean nothing elsewhere.
@@ -50,11 +54,7 @@ impl<T: Element> Window<T> {
 
     /// What peers have put must be values of `T`. Costs nothing for types of which every pattern is one.
     pub(super) fn check(&self) -> Result<()> {
-        check::<T>(&self.memory)
-    }
-
-    pub(super) fn region(&self) -> Option<Region> {
-        self.region.clone()
+        check::<T>(self.memory())
     }
 }
 
@@ -70,7 +70,7 @@ impl<T: Element> Drop for Window<T> {
     /// The registration ends under the engine's lock: a transport serves one thread at a time.
     fn drop(&mut self) {
         let engine = self.world.engine();
-        self.region = None;
+        self.source = Source::Unregistered(Memory::nothing());
         drop(engine);
     }
 }
@@ -79,8 +79,8 @@ impl<T: Element> Deref for Window<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        let start = self.memory.address().cast::<T>();
-        // SAFETY: - `memory` holds `len` elements from `start` on (new) as long as `self` lives
+        let start = self.memory().address().cast::<T>();
+        // SAFETY: - its memory holds `len` elements from `start` on (new) as long as `self` lives
         //         - pages are aligned for it (checked in new); for no bytes the address is made to be
         //         - zero is a value (Element), and what peers have put is checked when their call is done
         //         - nobody writes meanwhile: a peer puts only into what a running call has offered,
@@ -91,7 +91,7 @@ impl<T: Element> Deref for Window<T> {
 
 impl<T: Element> DerefMut for Window<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        let start = self.memory.address().cast::<T>();
+        let start = self.memory().address().cast::<T>();
         // SAFETY: as in `deref`; and `&mut self` is the only borrow
         unsafe { std::slice::from_raw_parts_mut(aligned(start.as_ptr(), self.len), self.len) }
     }

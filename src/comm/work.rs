@@ -1,5 +1,6 @@
 //! From a call to the engine's task: which algorithm, how many blocks, where they lie.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Communicator;
@@ -27,10 +28,10 @@ pub(super) struct Decision {
 }
 
 /// The memory of a call.
-pub(super) struct Ends {
-    pub from: Source,
+pub(super) struct Ends<'e> {
+    pub from: Cow<'e, Source>,
     /// Where it lands, if not there.
-    pub to: Option<Source>,
+    pub to: Option<Cow<'e, Source>>,
     /// Where the parts of pairs lie in them.
     pub places: Places,
 }
@@ -42,8 +43,8 @@ pub(super) struct Places {
     pub received: Option<Arc<[usize]>>,
 }
 
-impl Ends {
-    pub(super) fn one(memory: Source) -> Self {
+impl<'e> Ends<'e> {
+    pub(super) fn one(memory: Cow<'e, Source>) -> Self {
         Ends { from: memory, to: None, places: Places::default() }
     }
 }
@@ -152,7 +153,7 @@ impl Communicator {
         decision: &Decision,
         elements: usize,
         received: u64,
-        ends: Ends,
+        ends: Ends<'_>,
         prepared: bool,
     ) -> Task {
         let Decision { problem, entry, blocks } = *decision;
@@ -189,8 +190,8 @@ impl Communicator {
             longest: problem.longest(entry, &self.costs).unwrap_or(usize::MAX),
             fold: call.fold.clone(),
             small: problem.is_small(entry, blocks, &self.costs),
-            from: ends.from,
-            to: ends.to,
+            from: ends.from.into_owned(),
+            to: ends.to.map(Cow::into_owned),
         }
     }
 
@@ -232,7 +233,7 @@ impl Communicator {
     }
 
     /// The part of an all-to-all that a rank sends to itself; `received` as for [`task`](Self::task).
-    pub(super) fn own_part(&self, call: &RawCall, elements: usize, received: u64, ends: &Ends) -> Move {
+    pub(super) fn own_part(&self, call: &RawCall, elements: usize, received: u64, ends: &Ends<'_>) -> Move {
         let (me, unit) = (self.rank() as usize, call.unit);
         let begin = |counts: &[usize], places: &Option<Arc<[usize]>>| {
             places.as_ref().map_or_else(|| counts[..me].iter().sum(), |places| places[me])

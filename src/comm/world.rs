@@ -194,7 +194,7 @@ impl World {
     }
 
     /// Carries a task out, from beginning to end. See [`Engine::begin`].
-    pub(super) fn run(&self, task: Task, ask: Option<Ask>) -> Result<()> {
+    pub(super) fn run(&self, task: Task, ask: Option<Ask<'_>>) -> Result<()> {
         let mut engine = self.engine();
         let handle = engine.begin(task, ask)?;
         self.carry_out(engine, handle)

@@ -46,6 +46,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::{Limits, Region, Transport};
+use call::Call;
 use calls::{Calls, Past};
 use crowd::Crowd;
 use events::Events;
@@ -189,7 +190,7 @@ impl Engine {
             from,
             to,
         } = task;
-        let path = self.path(small, from, to)?;
+        let path = self.path(small, &from, to.as_ref())?;
         let rule = Rule { piece: if small { 0 } else { piece }, max_put: self.limits().max_put.min(longest) };
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
         let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold };
@@ -201,20 +202,20 @@ impl Engine {
     }
 
     /// From memory to memory, which is registered unless what travels is small.
-    fn path(&mut self, small: bool, from: Source, to: Option<Source>) -> Result<Path> {
+    fn path(&mut self, small: bool, from: &Source, to: Option<&Source>) -> Result<Path> {
         if small {
-            return Ok(Path::Slots { from: from.into_memory(), to: to.map(Source::into_memory) });
+            return Ok(Path::Slots { from: from.memory().clone(), to: to.map(|to| to.memory().clone()) });
         }
         let from = self.registered(from)?;
         let to = to.map(|to| self.registered(to)).transpose()?;
         Ok(Path::Direct(Box::new(Ends { to: to.unwrap_or_else(|| from.clone()), from })))
     }
 
-    fn registered(&mut self, source: Source) -> Result<Region> {
+    fn registered(&mut self, source: &Source) -> Result<Region> {
         match source {
-            Source::Registered(region) => Ok(region),
+            Source::Registered(region) => Ok(region.clone()),
             Source::Unregistered(memory) => {
-                self.io.transport.register(memory).map_err(|error| self.fail(error))
+                self.io.transport.register(memory.clone()).map_err(|error| self.fail(error))
             }
         }
     }
@@ -299,10 +300,10 @@ impl Engine {
 
     /// Begins to carry out a task. It is kept, when it is over, by what was asked for, to be
     /// [begun again](Self::begin_again).
-    pub fn begin(&mut self, task: Task, ask: Option<Ask>) -> Result<Handle> {
+    pub fn begin(&mut self, task: Task, ask: Option<Ask<'_>>) -> Result<Handle> {
         let handle = self.prepare(task)?;
         if let Some(Some(entry)) = self.operations.get_mut(handle) {
-            entry.operation.ask = ask;
+            entry.operation.ask = ask.map(Ask::into_owned);
         }
         self.start_or_forget(handle, 0)
     }
@@ -437,12 +438,16 @@ impl Engine {
         }
     }
 
-    /// Remembers what was done by an operation that is over after so many starts, and keeps it if it is to be kept.
-    fn put_away(&mut self, mut operation: Box<Operation>, starts: u32) {
-        let call = operation.call();
+    /// Remembers what was done, in so many starts.
+    fn remember(&mut self, call: Call, starts: u32) {
         if let Some(calls) = self.calls.get_mut(&call.communicator) {
             calls.remember(Past { call, starts });
         }
+    }
+
+    /// Remembers what was done by an operation that is over after so many starts, and keeps it if it is to be kept.
+    fn put_away(&mut self, mut operation: Box<Operation>, starts: u32) {
+        self.remember(operation.call(), starts);
         if !operation.is_small() {
             operation.give_back(&mut self.io.pool);
         }

@@ -6,7 +6,7 @@
 //! 64 KiB within a node.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use super::operation::Operation;
 use crate::collective::Collective;
@@ -17,7 +17,7 @@ const KEPT: usize = 32;
 
 /// What a caller asks for, as far as plan, layout and path depend on it. Memory and operator are given anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct Ask<'c> {
     /// On which communicator.
     pub communicator: u32,
     /// What is done.
@@ -27,7 +27,7 @@ pub struct Ask {
     /// How many elements the buffer has.
     pub elements: usize,
     /// Each rank's part of them, where they may differ.
-    pub counts: Option<Arc<[usize]>>,
+    pub counts: Option<Cow<'c, [usize]>>,
     /// Bytes of an element.
     pub unit: usize,
     /// The numbers of operator and element type.
@@ -38,30 +38,61 @@ pub struct Ask {
     pub apart: bool,
 }
 
-/// Operations at rest, the latest last.
-#[derive(Default)]
-#[expect(clippy::vec_box, reason = "an operation comes and goes with every call, and is large")]
-pub struct Rest {
-    kept: Vec<Box<Operation>>,
+impl Ask<'_> {
+    /// To be kept.
+    pub fn into_owned(self) -> Ask<'static> {
+        Ask { counts: self.counts.map(|counts| Cow::Owned(counts.into_owned())), ..self }
+    }
 }
 
+/// Operations at rest.
+#[derive(Default)]
+pub struct Rest {
+    kept: Vec<Kept>,
+    /// How often one was asked for, or kept.
+    uses: u64,
+}
+
+struct Kept {
+    operation: Box<Operation>,
+    used: u64,
+}
+
+/// The place of one, until another one is taken up or kept.
+#[derive(Clone, Copy)]
+pub struct Place(usize);
+
 impl Rest {
-    /// Takes up what was asked for lately.
-    pub fn take(&mut self, ask: &Ask) -> Option<Box<Operation>> {
-        let at = self.kept.iter().rposition(|operation| operation.ask.as_ref() == Some(ask))?;
-        Some(self.kept.remove(at))
+    /// What was asked for lately.
+    pub fn find(&mut self, ask: &Ask<'_>) -> Option<Place> {
+        let at = self.kept.iter().position(|kept| kept.operation.ask.as_ref() == Some(ask))?;
+        self.uses += 1;
+        self.kept[at].used = self.uses;
+        Some(Place(at))
+    }
+
+    /// What is kept at a place.
+    pub fn at(&mut self, Place(at): Place) -> &mut Operation {
+        &mut self.kept[at].operation
+    }
+
+    /// Takes it up.
+    pub fn take(&mut self, Place(at): Place) -> Box<Operation> {
+        self.kept.swap_remove(at).operation
     }
 
     /// Keeps an operation that is over.
     pub fn keep(&mut self, operation: Box<Operation>) {
-        if self.kept.len() == KEPT {
-            self.kept.remove(0);
+        let oldest = (0..self.kept.len()).min_by_key(|&at| self.kept[at].used);
+        if let Some(oldest) = oldest.filter(|_| self.kept.len() == KEPT) {
+            self.kept.swap_remove(oldest);
         }
-        self.kept.push(operation);
+        self.uses += 1;
+        self.kept.push(Kept { operation, used: self.uses });
     }
 
     /// Forgets a communicator's calls.
     pub fn forget(&mut self, communicator: u32) {
-        self.kept.retain(|operation| operation.call().communicator != communicator);
+        self.kept.retain(|kept| kept.operation.call().communicator != communicator);
     }
 }

@@ -13,8 +13,8 @@ use smallvec::SmallVec;
 use super::call::{CREDITS, Call, Header, Kind};
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Kept, Line, Operation, Payload, Step};
-use super::rest::Ask;
+use super::operation::{Act, Errand, Kept, Line, Payload, Step};
+use super::rest::{Ask, Place};
 use super::slots::{Landed, Slots};
 use super::task::Source;
 use super::{Engine, Entry, Handle};
@@ -25,6 +25,14 @@ use crate::transport::Event;
 
 /// Messages of later rounds that are left in their slots: of more, their sender might have too few.
 const HELD: usize = 4;
+
+/// How far a call got along its line.
+enum Gone {
+    /// To the end: it is over.
+    All,
+    /// So many steps.
+    So(usize),
+}
 
 /// What has landed before its step.
 struct Early {
@@ -63,38 +71,61 @@ impl Early {
 }
 
 impl Engine {
-    /// Takes up what was asked for lately.
-    pub fn recall(&mut self, ask: &Ask) -> Option<Box<Operation>> {
-        self.rest.take(ask)
+    /// What was asked for lately, to be made [again](Self::begin_again).
+    pub fn recall(&mut self, ask: &Ask<'_>) -> Option<Place> {
+        self.rest.find(ask)
     }
 
     /// Makes again what was [recalled](Self::recall), as the next call on its communicator, on this memory and by
     /// this operator; `None` where it is over at once.
+    ///
+    /// As long as it goes along its line it only borrows what is its caller's, and stays among what is kept.
     pub fn begin_again(
         &mut self,
-        mut operation: Box<Operation>,
-        from: Source,
-        to: Option<Source>,
-        fold: Option<Arc<dyn Fold>>,
+        kept: Place,
+        from: &Source,
+        to: Option<&Source>,
+        fold: Option<&Arc<dyn Fold>>,
     ) -> Result<Option<Handle>> {
         self.check()?;
         let handle = self.vacancy()?;
-        let path = self.path(operation.is_small(), from, to)?;
-        let Call { communicator, signature, .. } = operation.call();
+        let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.entry(communicator).or_default().next(communicator, signature);
-        operation.renew(call, handle as u16, path, fold);
+        let errand = Errand {
+            call,
+            from: from.memory(),
+            to: to.unwrap_or(from).memory(),
+            fold: fold.map(|fold| &**fold),
+        };
+        let gone = self.go_along(kept, &errand).map_err(|error| self.fail(error))?;
+        let Gone::So(steps) = gone else { return Ok(None) };
+        let mut operation = self.rest.take(kept);
+        let path = self.path(operation.is_small(), from, to)?;
+        operation.renew(call, handle as u16, path, fold.cloned());
         if !operation.is_small() {
             operation.reach(&mut self.io).map_err(|error| self.fail(error))?;
         }
-        let idle = self.is_idle();
-        let gone = if idle { self.go_straight(&operation) } else { Ok(0) };
-        let gone = gone.map_err(|error| self.fail(error))?;
-        if operation.line(&self.io).is_some_and(|line| line.steps.len() == gone) {
-            self.put_away(operation, 1);
-            return Ok(None);
-        }
         self.operations[handle] = Some(Entry::new(operation));
-        self.start_or_forget(handle, gone).map(Some)
+        self.start_or_forget(handle, steps).map(Some)
+    }
+
+    /// Goes along the line of what is kept, where it has one and nothing else is under way.
+    fn go_along(&mut self, kept: Place, errand: &Errand<'_>) -> Result<Gone> {
+        if !self.is_idle() {
+            return Ok(Gone::So(0));
+        }
+        let Some(mut line) = self.rest.at(kept).lend_line(&self.io) else { return Ok(Gone::So(0)) };
+        line.renew(errand.call);
+        let gone = self.go_straight(&line, errand);
+        let steps = line.steps.len();
+        self.rest.at(kept).return_line(line);
+        match gone? {
+            gone if gone < steps => Ok(Gone::So(gone)),
+            _ => {
+                self.remember(errand.call, 1);
+                Ok(Gone::All)
+            }
+        }
     }
 
     /// Whether nothing is under way.
@@ -102,24 +133,23 @@ impl Engine {
         self.operations.iter().flatten().all(|entry| entry.operation.is_done())
     }
 
-    /// Goes along an operation's line; how many steps it got. Nothing else may be under way.
-    fn go_straight(&mut self, operation: &Operation) -> Result<usize> {
-        let Some(line) = operation.line(&self.io) else { return Ok(0) };
+    /// Goes along a line; how many steps it got.
+    fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<usize> {
         self.io.slots.spare(0);
         let mut early = Early::new(line);
-        if !self.claim(operation.call(), &mut early) {
-            self.leave_to_run(operation.call(), early);
+        if !self.claim(errand.call, &mut early) {
+            self.leave_to_run(errand.call, early);
             return Ok(0);
         }
         for (done, step) in line.steps.iter().enumerate() {
             let gone = match step.act {
-                Act::Put { channel } => self.put_when_taken(operation, line, (step, channel), &mut early)?,
+                Act::Put { channel } => self.put_when_taken(errand, line, (step, channel), &mut early)?,
                 Act::TakeIn { landing, awaited } => {
-                    self.await_and_take(operation, line, (step, landing, awaited), &mut early)?
+                    self.await_and_take(errand, line, (step, landing, awaited), &mut early)?
                 }
             };
             if !gone {
-                self.leave_to_run(operation.call(), early);
+                self.leave_to_run(errand.call, early);
                 return Ok(done);
             }
         }
@@ -129,12 +159,12 @@ impl Engine {
     /// Makes a step's put, once there is a slot for it; false where the run is to do that.
     fn put_when_taken(
         &mut self,
-        operation: &Operation,
+        errand: &Errand<'_>,
         line: &Line,
         (step, channel): (&Step, usize),
         early: &mut Early,
     ) -> Result<bool> {
-        while !operation.put(line, step, channel, &mut self.io)? {
+        while !errand.put(line, step, channel, &mut self.io)? {
             // Of a transport that is busy, and not short of slots, there may be nothing to hear.
             if self.io.slots.may_send(channel) || !self.listen(line, None, early)? {
                 return Ok(false);
@@ -164,7 +194,7 @@ impl Engine {
     /// Waits for a step's message and takes it in; false where the run is to do that.
     fn await_and_take(
         &mut self,
-        operation: &Operation,
+        errand: &Errand<'_>,
         line: &Line,
         (step, landing, awaited): (&Step, Landing, Option<usize>),
         early: &mut Early,
@@ -181,7 +211,7 @@ impl Engine {
             early.messages.push(message);
             return Ok(false);
         }
-        operation.take_in(step, landing, &Payload::InSlot(memory, start, room))?;
+        errand.take_in(step, landing, &Payload::InSlot(memory, start, room))?;
         self.io.slots.release(message.landed);
         self.pay()?;
         Ok(true)

@@ -58,12 +58,4 @@ impl Source {
             Source::Unregistered(memory) => memory,
         }
     }
-
-    /// The bytes, without the registration.
-    pub fn into_memory(self) -> Memory {
-        match self {
-            Source::Registered(region) => region.memory,
-            Source::Unregistered(memory) => memory,
-        }
-    }
 }

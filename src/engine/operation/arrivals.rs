@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::course::{Course, Path};
 use super::index::Index;
 use super::io::Io;
-use super::payload::{Payload, land};
+use super::payload::Payload;
 use super::shown::Shown;
 use crate::engine::call::Kind;
 use crate::engine::intake::{Early, Intake, Stock};
@@ -180,7 +180,7 @@ impl Arrivals {
             return self.take_message(round, from, course).map(Ok);
         }
         if course.taken_in(round).left() == 0 {
-            land(from, &course.stretches(round, Side::Arrival), Landing::Store, course)?;
+            course.shore().land(from, &course.stretches(round, Side::Arrival), Landing::Store)?;
             return Ok(course.run.arrived(round));
         }
         Ok(self.intake.keep(round, Early::Message(from.copied(bytes))))
@@ -315,7 +315,7 @@ impl Arrivals {
         let Some(current) = self.intake.current() else { return Ok(()) };
         let (source, landing) = (current.source, current.landing);
         let pieces = current.pieces.count(course.rule.piece);
-        land(from, &course.stretches(round, Side::Arrival), landing, course)?;
+        course.shore().land(from, &course.stretches(round, Side::Arrival), landing)?;
         if let Some(number) = self.index.find(source) {
             self.taken(number, |stock| stock.skip(pieces));
         }
@@ -393,7 +393,7 @@ impl Arrivals {
             match landing {
                 Landing::Store => to.copy(stretch.at, from, at, stretch.len),
                 _ => to.combine(stretch.at, from, at, stretch.len, |mine, theirs| {
-                    course.fold(mine, theirs, landing)
+                    course.shore().fold(mine, theirs, landing)
                 })?,
             }
             at += stretch.len;

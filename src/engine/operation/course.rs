@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::io::Io;
 use super::noted::{Known, Legs, Noted};
+use super::payload::Shore;
 use crate::engine::call::{Call, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Rule, stretches};
 use crate::engine::run::Run;
@@ -232,11 +233,9 @@ impl Course {
         }
     }
 
-    /// Combines an arrival with what this rank has.
-    pub fn fold(&self, mine: &mut [u8], theirs: &[u8], landing: Landing) -> Result<()> {
-        let failed = |why| Error::Operator { call: self.call.signature.to_string(), why };
-        let fold = self.fold.as_ref().ok_or_else(|| failed("the call has none".to_owned()))?;
-        fold.fold(mine, theirs, landing == Landing::FoldBefore).map_err(failed)
+    /// Where it lands, and how it is combined with what is there.
+    pub fn shore(&self) -> Shore<'_> {
+        Shore { memory: self.to(), fold: self.fold.as_deref(), signature: &self.call.signature }
     }
 
     /// Bytes of the elements that it folds, if it does.

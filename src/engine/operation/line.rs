@@ -7,9 +7,13 @@
 
 use super::course::Course;
 use super::io::Io;
+use super::payload::{Payload, Shore};
 use crate::engine::call::{Call, DataHead};
 use crate::engine::leg::{Stretches, total};
+use crate::error::Result;
+use crate::fold::Fold;
 use crate::plan::{Landing, Needs, Plan, Round, Side};
+use crate::transport::memory::Memory;
 
 /// Rounds of the longest line: the plans of small calls have fewer, but for chains of many ranks.
 const MOST_ROUNDS: u32 = 64;
@@ -54,10 +58,36 @@ pub enum Act {
     },
 }
 
+/// A call along its line: its memory and operator are its caller's still.
+pub struct Errand<'e> {
+    /// Which call.
+    pub call: Call,
+    /// What is put.
+    pub from: &'e Memory,
+    /// Where it lands.
+    pub to: &'e Memory,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<&'e dyn Fold>,
+}
+
+impl Errand<'_> {
+    /// Takes a step that puts; false where it was not taken.
+    pub fn put(&self, line: &Line, step: &Step, channel: usize, io: &mut Io) -> Result<bool> {
+        let mut head = line.heads.of(step.round, step.bytes);
+        io.send_head(channel, &mut head, Some((self.from, &step.stretches)))
+    }
+
+    /// Takes a step that takes in what has come. Fails where the operator does.
+    pub fn take_in(&self, step: &Step, landing: Landing, from: &Payload<'_>) -> Result<()> {
+        let shore = Shore { memory: self.to, fold: self.fold, signature: &self.call.signature };
+        shore.land(from, &step.stretches, landing)
+    }
+}
+
 impl Line {
     /// Of an operation whose messages travel in slots; `None` where its plan has no such line.
     pub fn new(course: &Course, io: &Io) -> Option<Line> {
-        if course.is_direct() {
+        if !course.is_small() {
             return None;
         }
         let order = order(course.plan())?;

@@ -22,8 +22,8 @@ mod turns;
 
 pub use course::{Ends, Pace, Parts, Path, Unequal};
 pub use io::Io;
-pub use line::{Act, Line, Step};
-pub use payload::Payload;
+pub use line::{Act, Errand, Line, Step};
+pub use payload::{Payload, Shore};
 pub use shown::Shown;
 
 use std::cell::OnceCell;
@@ -38,12 +38,11 @@ use super::staging::Pool;
 use super::vigil::Waiting;
 use crate::error::Result;
 use crate::fold::Fold;
-use crate::plan::{Landing, Leg, Side};
+use crate::plan::{Leg, Side};
 use crate::rank::Rank;
 use crate::transport::Transport;
 use arrivals::Arrivals;
 use course::Course;
-use payload::land;
 use puts::Puts;
 use turns::Turns;
 
@@ -66,9 +65,9 @@ pub struct Operation {
     /// Of this rank's starts, the number of the last one.
     turn: u64,
     /// By what it is kept when it is over, if it is.
-    pub ask: Option<Ask>,
-    /// Looked for when it is first made again.
-    line: OnceCell<Option<Line>>,
+    pub ask: Option<Ask<'static>>,
+    /// Looked for when it is first made again; lent to who goes along it.
+    line: OnceCell<Option<Box<Line>>>,
 }
 
 impl Operation {
@@ -103,9 +102,6 @@ impl Operation {
     /// [`reach`](Self::reach) must be told.
     pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
         self.course.renew(call, number, path, fold);
-        if let Some(Some(line)) = self.line.get_mut() {
-            line.renew(call);
-        }
     }
 
     /// Forgets the places of the call before, and has memory for staging again. Fails where there is none.
@@ -114,20 +110,15 @@ impl Operation {
         self.arrivals.renew(&self.course, io)
     }
 
-    /// Its steps, where it has so simple a plan that they are always the same.
-    pub fn line(&self, io: &Io) -> Option<&Line> {
-        self.line.get_or_init(|| Line::new(&self.course, io)).as_ref()
+    /// Lends its steps, where it has so simple a plan that they are always the same.
+    pub fn lend_line(&mut self, io: &Io) -> Option<Box<Line>> {
+        self.line.get_or_init(|| Line::new(&self.course, io).map(Box::new));
+        self.line.get_mut().and_then(Option::take)
     }
 
-    /// Takes a step of its line that puts; false where it was not taken.
-    pub fn put(&self, line: &Line, step: &Step, channel: usize, io: &mut Io) -> Result<bool> {
-        let mut head = line.heads.of(step.round, step.bytes);
-        io.send_head(channel, &mut head, Some((self.course.from(), &step.stretches)))
-    }
-
-    /// Takes a step of its line that takes in what has come. Fails where the operator does.
-    pub fn take_in(&self, step: &Step, landing: Landing, from: &Payload<'_>) -> Result<()> {
-        land(from, &step.stretches, landing, &self.course)
+    /// Has its steps back.
+    pub fn return_line(&mut self, line: Box<Line>) {
+        self.line = OnceCell::from(Some(line));
     }
 
     /// Lets the run know, at its beginning, that so many steps of the line have been taken.

@@ -1,9 +1,10 @@
 //! Bytes that have come, wherever they lie until they are taken in.
 #![forbid(unsafe_code)]
 
-use super::course::Course;
+use crate::engine::call::Signature;
 use crate::engine::leg::Stretch;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::fold::Fold;
 use crate::plan::Landing;
 use crate::transport::memory::Memory;
 
@@ -64,17 +65,37 @@ impl Bytes for Payload<'_> {
     }
 }
 
-/// Stores bytes where they belong, or combines them with what this rank has.
-pub fn land(from: &impl Bytes, into: &[Stretch], landing: Landing, course: &Course) -> Result<()> {
-    let mut at = 0;
-    for stretch in into {
-        match landing {
-            Landing::Store => from.store(at, course.to(), stretch.at, stretch.len),
-            _ => from.combine(at, course.to(), stretch.at, stretch.len, &mut |mine, theirs| {
-                course.fold(mine, theirs, landing)
-            })?,
+/// Where what arrives lands, and how it is combined with what this rank has there.
+#[derive(Clone, Copy)]
+pub struct Shore<'t> {
+    /// The caller's memory.
+    pub memory: &'t Memory,
+    /// The caller's operator, where the plan folds.
+    pub fold: Option<&'t dyn Fold>,
+    /// Of which call, for errors.
+    pub signature: &'t Signature,
+}
+
+impl Shore<'_> {
+    /// Stores bytes where they belong, or combines them with what this rank has.
+    pub fn land(&self, from: &impl Bytes, into: &[Stretch], landing: Landing) -> Result<()> {
+        let mut at = 0;
+        for stretch in into {
+            match landing {
+                Landing::Store => from.store(at, self.memory, stretch.at, stretch.len),
+                _ => from.combine(at, self.memory, stretch.at, stretch.len, &mut |mine, theirs| {
+                    self.fold(mine, theirs, landing)
+                })?,
+            }
+            at += stretch.len;
         }
-        at += stretch.len;
+        Ok(())
     }
-    Ok(())
+
+    /// Combines an arrival with what this rank has.
+    pub fn fold(&self, mine: &mut [u8], theirs: &[u8], landing: Landing) -> Result<()> {
+        let failed = |why| Error::Operator { call: self.signature.to_string(), why };
+        let fold = self.fold.ok_or_else(|| failed("the call has none".to_owned()))?;
+        fold.fold(mine, theirs, landing == Landing::FoldBefore).map_err(failed)
+    }
 }

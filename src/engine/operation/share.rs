@@ -99,7 +99,7 @@ pub fn fold_there(
         let (len, mut folded) = (step.min(stretch.len - done), Ok(()));
         let is_open = transport.while_shown(peer, &mut || {
             folded = there.combine(at + done, course.from(), stretch.at + done, len, |mine, theirs| {
-                course.fold(mine, theirs, landing)
+                course.shore().fold(mine, theirs, landing)
             });
         })?;
         folded?;

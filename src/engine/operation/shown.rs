@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::course::Course;
-use super::payload::{self, Act, Bytes, Payload};
+use super::payload::{Act, Bytes, Payload};
 use crate::engine::call::{PAIR, shown_bytes};
 use crate::engine::leg::{Stretch, total};
 use crate::engine::slots::PAYLOAD;
@@ -75,7 +75,7 @@ impl Shown {
     ) -> Result<bool> {
         let mut landed = Ok(());
         let shown =
-            transport.while_shown(self.peer, &mut || landed = payload::land(self, into, landing, course))?;
+            transport.while_shown(self.peer, &mut || landed = course.shore().land(self, into, landing))?;
         landed.map(|()| shown)
     }
 
