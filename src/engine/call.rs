@@ -308,7 +308,10 @@ impl DataHead {
     pub fn read(&self, head: &[u8; HEAD]) -> Option<(u32, u64)> {
         let round = u32::from_le_bytes([head[40], head[41], head[42], head[43]]);
         let long = [head[48], head[49], head[50], head[51], head[52], head[53], head[54], head[55]];
-        (head[..40] == self.0[..40]).then_some((round, u64::from_le_bytes(long)))
+        let word = |head: &[u8; HEAD], at: usize| head.as_chunks::<8>().0.get(at).copied();
+        // Word by word, which is quicker than a call of the library's.
+        let same = (0..5).all(|at| word(head, at) == word(&self.0, at));
+        same.then_some((round, u64::from_le_bytes(long)))
     }
 
     /// Whether a message is of a call of this number on this communicator, whatever it is for.

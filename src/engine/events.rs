@@ -17,16 +17,19 @@ impl Events {
         self.seen == self.come.len()
     }
 
-    /// The next one, which stays.
-    pub fn peek(&self) -> Option<Event> {
-        self.come.get(self.seen).copied()
-    }
-
     /// The next one.
     pub fn take(&mut self) -> Option<Event> {
-        let event = self.peek();
+        let event = self.come.get(self.seen).copied();
         self.seen += usize::from(event.is_some());
         event
+    }
+
+    /// One that was taken is the next one again.
+    pub fn put_back(&mut self, event: Event) {
+        match self.seen.checked_sub(1) {
+            Some(last) => (self.seen, self.come[last]) = (last, event),
+            None => self.come.insert(0, event),
+        }
     }
 
     /// Asks the transport for more instead of these; whether there are any.

@@ -374,10 +374,14 @@ impl Engine {
     /// Asks for events, if there are none; where some have come, a wait has been worth it.
     fn refill(&mut self) -> Result<()> {
         if self.events.is_empty() && self.events.refill(&mut *self.io.transport)? {
-            self.patience.rewarded();
-            self.napped = false;
+            self.waited_well();
         }
         Ok(())
+    }
+
+    fn waited_well(&mut self) {
+        self.patience.rewarded();
+        self.napped = false;
     }
 
     /// Takes the transport's events and pumps what they stir; whether anything happened.

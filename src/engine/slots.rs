@@ -10,10 +10,7 @@
 
 use std::collections::HashMap;
 
-use smallvec::SmallVec;
-
 use super::call::{CREDITS, HEAD, HEADER, Header};
-use super::leg::Stretch;
 use super::notice::Notice;
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
@@ -100,6 +97,8 @@ struct Channel {
     number_there: u32,
     /// Where its slots begin there.
     inbox_there: RemoteKey,
+    /// The same as memory that messages are posted into.
+    posted: Inbox,
     /// Slots there that we may put into, a bit each; none before it is connected.
     free: u8,
     connected: bool,
@@ -109,6 +108,16 @@ struct Channel {
     owed: u8,
     /// Whether it stands among those that are due.
     listed: bool,
+}
+
+/// A peer's inbox, as far as it is known.
+enum Inbox {
+    /// Nothing has been sent there.
+    Unseen,
+    /// Messages are posted into it: into this memory, from here on.
+    At(Memory, usize),
+    /// They are put there from the outbox.
+    Far,
 }
 
 impl Slots {
@@ -128,6 +137,7 @@ impl Slots {
                 bank: self.banks.len(),
                 number_there: 0,
                 inbox_there: RemoteKey::default(),
+                posted: Inbox::Unseen,
                 connected: false,
                 free: 0,
                 held: 0,
@@ -159,6 +169,7 @@ impl Slots {
             channel.number_there = first + place as u32;
             let inbox = transport.key(inbox, channel.rank);
             channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(bytes), ..inbox };
+            channel.posted = Inbox::Unseen;
             (channel.connected, channel.free) = (true, u8::MAX);
             // Not before: messages that connect it go by the channel that there was.
             let numbers =
@@ -195,7 +206,8 @@ impl Slots {
 
     /// Whether a channel has a slot for us.
     pub fn may_send(&self, channel: usize) -> bool {
-        self.channels[channel].free.count_ones() as usize > self.spare
+        let free = self.channels[channel].free;
+        if self.spare == 0 { free != 0 } else { free.count_ones() as usize > self.spare }
     }
 
     /// Puts a message with this head into a slot; false where there is none, or the transport is busy. What it
@@ -206,33 +218,35 @@ impl Slots {
         tokens: &mut Tokens,
         to: usize,
         head: &mut [u8],
-        payload: Option<(&Memory, &[Stretch])>,
+        data: Option<(&Memory, &[Segment])>,
     ) -> Result<bool> {
         if !self.may_send(to) {
             return Ok(false);
         }
-        let channel = &self.channels[to];
+        let channel = &mut self.channels[to];
         let bank = &self.banks[channel.bank];
-        let slot = channel.free.trailing_zeros() as usize;
+        let (slot, peer) = (channel.free.trailing_zeros() as usize, channel.rank);
         head[CREDITS] = channel.owed;
-        let data = payload.map(|(memory, stretches)| (memory, segments(stretches)));
-        let bytes: usize = data.iter().flat_map(|(_, segments)| segments).map(|segment| segment.len).sum();
+        let bytes: usize = data.iter().flat_map(|(_, segments)| *segments).map(|segment| segment.len).sum();
         assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
-        let message = Message {
-            peer: channel.rank,
-            head,
-            data: data.as_ref().map(|(memory, segments)| (*memory, &segments[..])),
-            to: channel.inbox_there,
-            to_offset: (slot * bank.slot) as u64,
-            notice: Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode(),
-        };
-        let posted = match transport.post(&message)? {
-            Some(posted) => posted,
-            None => bank.put(bank.place(to, slot), &message, transport, tokens)?,
+        let notice = Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode();
+        let posted = match channel.inbox(transport)? {
+            Some((to, start)) => {
+                let to_offset = start + slot * bank.slot;
+                transport.post(&Message { peer, head, data, to, to_offset, notice })?
+            }
+            None => {
+                let from = bank.write(bank.place(to, slot), head, data);
+                let (to, to_offset) = (channel.inbox_there, (slot * bank.slot) as u64);
+                let (segments, from) = (&[from], &bank.outbox);
+                let report = Report::Never;
+                let put = Put { peer, from, segments, to, to_offset, notice, report, token: 0 };
+                tokens.put(transport, Use::Slot, put)?
+            }
         };
         if posted != Posted::Busy {
-            self.channels[to].free &= !(1 << slot);
-            self.channels[to].owed = 0;
+            channel.free &= !(1 << slot);
+            channel.owed = 0;
         }
         Ok(posted != Posted::Busy)
     }
@@ -367,27 +381,30 @@ impl Slots {
 }
 
 impl Channel {
+    /// The memory that messages are posted into, and where its slots begin there; `None` where they are put from the outbox.
+    fn inbox(&mut self, transport: &mut dyn Transport) -> Result<Option<(&Memory, usize)>> {
+        if let Inbox::Unseen = self.posted {
+            let RemoteKey { base, .. } = self.inbox_there;
+            self.posted = match transport.inbox(self.rank, RemoteKey { base: 0, ..self.inbox_there })? {
+                Some(memory) => Inbox::At(memory, base as usize),
+                None => Inbox::Far,
+            };
+        }
+        Ok(match &self.posted {
+            Inbox::At(memory, start) => Some((memory, *start)),
+            _ => None,
+        })
+    }
+
     /// Whether its peer lacks half of its slots or more, and some can be given back.
     fn is_due(&self) -> bool {
         self.owed != 0 && (self.owed | self.held).count_ones() as usize >= SLOTS / 2
     }
 }
 
-/// Where a leg's bytes lie.
-fn segments(stretches: &[Stretch]) -> SmallVec<[Segment; 2]> {
-    stretches.iter().map(|stretch| Segment { offset: stretch.at, len: stretch.len }).collect()
-}
-
 impl Bank {
-    /// Puts a message from its place in the outbox.
-    fn put(
-        &self,
-        offset: usize,
-        message: &Message<'_>,
-        transport: &mut dyn Transport,
-        tokens: &mut Tokens,
-    ) -> Result<Posted> {
-        let Message { peer, head, data, to, to_offset, notice } = *message;
+    /// Writes a message to its place in the outbox.
+    fn write(&self, offset: usize, head: &[u8], data: Option<(&Memory, &[Segment])>) -> Segment {
         self.outbox.memory.write(offset, head);
         let mut end = offset + head.len();
         if let Some((memory, segments)) = data {
@@ -396,10 +413,7 @@ impl Bank {
                 end += segment.len;
             }
         }
-        let segments = &[Segment { offset, len: end - offset }];
-        let from = &self.outbox;
-        let put = Put { peer, from, segments, to, to_offset, notice, report: Report::Never, token: 0 };
-        tokens.put(transport, Use::Slot, put)
+        Segment { offset, len: end - offset }
     }
 
     /// Where a slot lies in this rank's inbox and outbox.

@@ -15,13 +15,14 @@ use super::mail::Waiting;
 use super::notice::Notice;
 use super::operation::{Act, Errand, Kept, Line, Payload, Step};
 use super::rest::{Ask, Place};
-use super::slots::{Landed, Slots};
+use super::leg::Stretch;
+use super::slots::Landed;
 use super::task::Source;
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
 use crate::fold::Fold;
 use crate::plan::Landing;
-use crate::transport::Event;
+use crate::transport::{Event, Segment};
 
 /// Messages of later rounds that are left in their slots: of more, their sender might have too few.
 const HELD: usize = 4;
@@ -32,6 +33,13 @@ enum Gone {
     All,
     /// So many steps.
     So(usize),
+}
+
+/// A call on its way along its line.
+struct Walk<'w> {
+    line: &'w Line,
+    errand: &'w Errand<'w>,
+    early: Early,
 }
 
 /// What has landed before its step.
@@ -48,20 +56,38 @@ struct Message {
     landed: Landed,
 }
 
+/// What a look for news has brought.
+enum Heard {
+    /// A message of the line, which it was missing.
+    Message(Message),
+    /// Nothing, or something else that has been seen to.
+    Other,
+    /// Something that is the run's to see to, or to wait for.
+    Leave,
+}
+
 impl Early {
     fn new(line: &Line) -> Self {
         Early { missing: line.arrivals, messages: SmallVec::new() }
     }
 
-    /// False where it is not awaited, or they are too many.
-    fn add(&mut self, message: Message) -> bool {
-        let bit = 1_u64.checked_shl(message.round).unwrap_or(0);
-        let awaited = self.missing & bit != 0 && self.messages.len() < HELD;
-        if awaited {
+    /// Whether a message of this round is still missing, and there is room to keep it; then it is so no more.
+    fn admits(&mut self, round: u32) -> bool {
+        let bit = 1_u64.checked_shl(round).unwrap_or(0);
+        let admits = self.missing & bit != 0 && self.messages.len() < HELD;
+        if admits {
             self.missing &= !bit;
+        }
+        admits
+    }
+
+    /// False where it is not awaited, or they are too many.
+    fn keep(&mut self, message: Message) -> bool {
+        let admitted = self.admits(message.round);
+        if admitted {
             self.messages.push(message);
         }
-        awaited
+        admitted
     }
 
     fn take(&mut self, round: u32) -> Option<Message> {
@@ -136,20 +162,21 @@ impl Engine {
     /// Goes along a line; how many steps it got.
     fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<usize> {
         self.io.slots.spare(0);
-        let mut early = Early::new(line);
-        if !self.claim(errand.call, &mut early) {
-            self.leave_to_run(errand.call, early);
+        let mut walk = Walk { line, errand, early: Early::new(line) };
+        if !self.claim(errand.call, &mut walk.early) {
+            self.leave_to_run(errand.call, walk.early);
             return Ok(0);
         }
         for (done, step) in line.steps.iter().enumerate() {
-            let gone = match step.act {
-                Act::Put { channel } => self.put_when_taken(errand, line, (step, channel), &mut early)?,
-                Act::TakeIn { landing, awaited } => {
-                    self.await_and_take(errand, line, (step, landing, awaited), &mut early)?
-                }
+            let gone = match &step.act {
+                Act::Put { channel, from } => self.put_when_taken(&mut walk, step, *channel, from)?,
+                Act::TakeIn { into, landing, awaited } => match self.await_message(&mut walk, step, *awaited)? {
+                    Some(message) => self.take_in(&mut walk, step, message, into, *landing)?,
+                    None => false,
+                },
             };
             if !gone {
-                self.leave_to_run(errand.call, early);
+                self.leave_to_run(errand.call, walk.early);
                 return Ok(done);
             }
         }
@@ -159,15 +186,21 @@ impl Engine {
     /// Makes a step's put, once there is a slot for it; false where the run is to do that.
     fn put_when_taken(
         &mut self,
-        errand: &Errand<'_>,
-        line: &Line,
-        (step, channel): (&Step, usize),
-        early: &mut Early,
+        walk: &mut Walk<'_>,
+        step: &Step,
+        channel: usize,
+        from: &[Segment],
     ) -> Result<bool> {
-        while !errand.put(line, step, channel, &mut self.io)? {
+        let mut head = walk.line.heads.of(step.round, step.bytes);
+        while !self.io.send_head(channel, &mut head, Some((walk.errand.from, from)))? {
             // Of a transport that is busy, and not short of slots, there may be nothing to hear.
-            if self.io.slots.may_send(channel) || !self.listen(line, None, early)? {
+            if self.io.slots.may_send(channel) {
                 return Ok(false);
+            }
+            match self.listen(walk, None)? {
+                Heard::Message(message) => walk.early.messages.push(message),
+                Heard::Other => {}
+                Heard::Leave => return Ok(false),
             }
         }
         Ok(true)
@@ -176,13 +209,16 @@ impl Engine {
     /// Takes up what came before the call began; false where some of it is for the run, as what was copied out of
     /// its slot, or means another call: it would be waited for in vain.
     fn claim(&mut self, call: Call, early: &mut Early) -> bool {
+        if self.waiting.is_empty() {
+            return true;
+        }
         let mut all = true;
         self.waiting.retain(|waiting| {
             let claimed = match (waiting.header, &waiting.kept) {
                 (
                     Header { kind: Kind::Data { round, bytes }, call: theirs, iteration: 0 },
                     &Kept::InSlot(landed),
-                ) if theirs == call => early.add(Message { round, bytes, landed }),
+                ) if theirs == call => early.keep(Message { round, bytes, landed }),
                 _ => false,
             };
             all &= claimed || waiting.header.call.name() != call.name();
@@ -191,53 +227,72 @@ impl Engine {
         all
     }
 
-    /// Waits for a step's message and takes it in; false where the run is to do that.
-    fn await_and_take(
+    /// Waits for a step's message; `None` where the run is to do that.
+    fn await_message(
         &mut self,
-        errand: &Errand<'_>,
-        line: &Line,
-        (step, landing, awaited): (&Step, Landing, Option<usize>),
-        early: &mut Early,
-    ) -> Result<bool> {
-        let message = loop {
-            match early.take(step.round) {
-                Some(message) => break message,
-                None if self.listen(line, awaited, early)? => {}
-                None => return Ok(false),
+        walk: &mut Walk<'_>,
+        step: &Step,
+        awaited: Option<usize>,
+    ) -> Result<Option<Message>> {
+        if let Some(message) = walk.early.take(step.round) {
+            return Ok(Some(message));
+        }
+        loop {
+            match self.listen(walk, awaited)? {
+                Heard::Message(message) if message.round == step.round => return Ok(Some(message)),
+                Heard::Message(message) => walk.early.messages.push(message),
+                Heard::Other => {}
+                Heard::Leave => return Ok(None),
             }
-        };
+        }
+    }
+
+    /// Takes a step's message in; false where the run is to do that.
+    fn take_in(
+        &mut self,
+        walk: &mut Walk<'_>,
+        step: &Step,
+        message: Message,
+        into: &[Stretch],
+        landing: Landing,
+    ) -> Result<bool> {
         let (memory, start, room) = self.io.slots.payload(message.landed);
         if message.bytes != step.bytes || step.bytes > room as u64 {
-            early.messages.push(message);
+            walk.early.messages.push(message);
             return Ok(false);
         }
-        errand.take_in(step, landing, &Payload::InSlot(memory, start, room))?;
+        walk.errand.shore().land(&Payload::InSlot(memory, start, room), into, landing)?;
         self.io.slots.release(message.landed);
         self.pay()?;
         Ok(true)
     }
 
-    /// Looks for news, perhaps awaited by a channel; false where the run is to look after what it is, or to wait for it.
-    /// A notice and what it speaks of come on two cache lines: neither needs to wait for the other.
-    fn listen(&mut self, line: &Line, awaited: Option<usize>, early: &mut Early) -> Result<bool> {
+    /// Looks for news, perhaps awaited by a channel. A notice and what it speaks of come on two cache lines: neither
+    /// needs to wait for the other.
+    fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<usize>) -> Result<Heard> {
         if self.events.is_empty() {
             let next = awaited.map(|channel| self.io.slots.next(channel));
-            let look_ahead = |slots: &Slots| next.into_iter().for_each(|next| slots.prefetch(next));
-            look_ahead(&self.io.slots);
-            while self.io.transport.is_quiet() {
-                if self.leaves_wait_to_run() {
-                    return Ok(false);
+            loop {
+                next.into_iter().for_each(|next| self.io.slots.prefetch(next));
+                if let Some(notice) = self.io.transport.next_notice() {
+                    self.waited_well();
+                    return self.hear(notice, walk);
                 }
-                look_ahead(&self.io.slots);
+                if !self.io.transport.is_quiet() {
+                    break;
+                }
+                if self.leaves_wait_to_run() {
+                    return Ok(Heard::Leave);
+                }
             }
             self.refill()?;
         }
-        let Some(event) = self.events.peek() else { return Ok(!self.leaves_wait_to_run()) };
-        let heard = self.hear(event, line, early)?;
-        if heard {
-            self.events.take();
+        match self.events.take() {
+            Some(Event::Notice(notice)) => self.hear(notice, walk),
+            Some(event) => self.handle(event).map(|()| Heard::Other),
+            None if self.leaves_wait_to_run() => Ok(Heard::Leave),
+            None => Ok(Heard::Other),
         }
-        Ok(heard)
     }
 
     /// Nothing has happened: whether another thread wants in, or this rank has no patience left.
@@ -245,30 +300,29 @@ impl Engine {
         self.crowd.is_outside() || self.patience.is_over()
     }
 
-    fn hear(&mut self, event: Event, line: &Line, early: &mut Early) -> Result<bool> {
-        let Event::Notice(bits) = event else { return self.handle(event).map(|()| true) };
+    /// What a notice tells; what it is to be told to the run stays to be heard.
+    fn hear(&mut self, bits: u32, walk: &mut Walk<'_>) -> Result<Heard> {
         match Notice::decode(bits) {
             Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
                 let landed = Landed { channel: channel as usize, slot: slot.into() };
                 let head = self.io.slots.head(landed);
-                if let Some((round, bytes)) = line.heads.read(&head) {
-                    let awaited = early.add(Message { round, bytes, landed });
-                    if awaited {
+                if let Some((round, bytes)) = walk.line.heads.read(&head) {
+                    if walk.early.admits(round) {
                         self.io.slots.credit(channel, head[CREDITS]);
+                        return Ok(Heard::Message(Message { round, bytes, landed }));
                     }
-                    return Ok(awaited);
+                } else if !walk.line.heads.is_of_its_call(&head) {
+                    self.message(landed)?;
+                    // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
+                    self.pay()?;
+                    return Ok(Heard::Other);
                 }
-                if line.heads.is_of_its_call(&head) {
-                    return Ok(false);
-                }
-                self.message(landed)?;
-                // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
-                self.pay()?;
-                Ok(true)
             }
-            Notice::Credit { .. } => self.handle(event).map(|()| true),
-            _ => Ok(false),
+            Notice::Credit { .. } => return self.handle(Event::Notice(bits)).map(|()| Heard::Other),
+            _ => {}
         }
+        self.events.put_back(Event::Notice(bits));
+        Ok(Heard::Leave)
     }
 
     /// What has landed waits for the run to begin.

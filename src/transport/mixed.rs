@@ -13,7 +13,7 @@ use super::fabric::Fabric;
 use super::memory::Memory;
 use super::shm::Shm;
 use super::wait;
-use super::{Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
+use super::{Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -118,6 +118,13 @@ impl Transport for Mixed {
         }
     }
 
+    fn inbox(&mut self, peer: Rank, key: RemoteKey) -> Result<Option<Memory>> {
+        match self.number(peer) {
+            Some(number) => self.near.inbox(number, key),
+            None => self.far.inbox(peer, key),
+        }
+    }
+
     fn while_shown(&mut self, peer: Rank, act: &mut dyn FnMut()) -> Result<bool> {
         match self.number(peer) {
             Some(number) => self.near.while_shown(number, act),
@@ -135,11 +142,16 @@ impl Transport for Mixed {
     }
 
     #[inline]
-    fn post(&mut self, message: &Message<'_>) -> Result<Option<Posted>> {
+    fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
         match self.number(message.peer) {
             Some(peer) => self.near.post(&Message { peer, ..*message }),
             None => self.far.post(message),
         }
+    }
+
+    #[inline]
+    fn next_notice(&mut self) -> Option<Notice> {
+        self.near.next_notice()
     }
 
     #[inline]

@@ -130,10 +130,10 @@ pub struct Message<'a> {
     pub head: &'a [u8],
     /// What follows: these segments of a memory, in which each must lie.
     pub data: Option<(&'a Memory, &'a [Segment])>,
-    /// The target region.
-    pub to: RemoteKey,
-    /// Where in the target, in bytes.
-    pub to_offset: u64,
+    /// The peer's [inbox](Transport::inbox).
+    pub to: &'a Memory,
+    /// Where in it, in bytes.
+    pub to_offset: usize,
     /// What the peer is told when the bytes are there.
     pub notice: Notice,
 }
@@ -237,14 +237,25 @@ pub trait Transport: Send {
     /// more than [`Limits::segments`], and nothing has happened.
     fn put(&mut self, put: &Put<'_>) -> Result<Posted>;
 
-    /// Hands over a message, where the transport copies it into the target at once: the source may be reused then. `None`
-    /// where it does not, and nothing has happened: such bytes are to be put from a region.
-    fn post(&mut self, _message: &Message<'_>) -> Result<Option<Posted>> {
+    /// A peer's region as memory that messages are [posted](Self::post) into, given the key of it that is for puts
+    /// between the two. `None` where they are to be put from a region, or the peer has shut down.
+    fn inbox(&mut self, _peer: Rank, _key: RemoteKey) -> Result<Option<Memory>> {
         Ok(None)
+    }
+
+    /// Copies a message into a peer's inbox at once: never [`Posted::Pending`]. Errors as for [`put`](Self::put).
+    fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
+        let what = format!("a message to rank {}, where {} has no inbox", message.peer, self.name());
+        Err(Error::argument("put", what, "put it from a region"))
     }
 
     /// Makes progress and appends what has happened since the last call to `events`, without waiting.
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()>;
+
+    /// The next notice, where a look at memory finds it: what the next poll would begin with.
+    fn next_notice(&mut self) -> Option<Notice> {
+        None
+    }
 
     /// Whether a poll that finds nothing is a look at memory, without a system call.
     fn polls_memory(&self) -> bool {

@@ -1,6 +1,8 @@
 //! What operations send through.
 #![forbid(unsafe_code)]
 
+use smallvec::SmallVec;
+
 use crate::engine::call::Header;
 use crate::engine::leg::Stretch;
 use crate::engine::slots::Slots;
@@ -8,7 +10,10 @@ use crate::engine::staging::{Pool, Staging};
 use crate::engine::tokens::{Tokens, Use};
 use crate::error::Result;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Transport};
+use crate::transport::{Posted, Put, Segment, Transport};
+
+/// Where a leg's bytes lie in this rank's memory; most have one run.
+pub type Segments = SmallVec<[Segment; 2]>;
 
 /// What all operations of a rank share.
 pub struct Io {
@@ -23,14 +28,16 @@ pub struct Io {
 }
 
 impl Io {
-    /// Sends a message, with data of so many stretches; false where it was not taken.
+    /// Sends a message, with data of these stretches; false where it was not taken.
     pub(super) fn send(
         &mut self,
         channel: usize,
         header: &Header,
         payload: Option<(&Memory, &[Stretch])>,
     ) -> Result<bool> {
-        self.send_head(channel, &mut header.encode()[..header.size()], payload)
+        let data = payload.map(|(memory, stretches)| (memory, segments(stretches)));
+        let data = data.as_ref().map(|(memory, segments)| (*memory, &segments[..]));
+        self.send_head(channel, &mut header.encode()[..header.size()], data)
     }
 
     /// The same with a head that is made.
@@ -38,9 +45,9 @@ impl Io {
         &mut self,
         channel: usize,
         head: &mut [u8],
-        payload: Option<(&Memory, &[Stretch])>,
+        data: Option<(&Memory, &[Segment])>,
     ) -> Result<bool> {
-        self.slots.send(&mut *self.transport, &mut self.tokens, channel, head, payload)
+        self.slots.send(&mut *self.transport, &mut self.tokens, channel, head, data)
     }
 
     /// Hands over a put of an operation's data, under a token of its own.
@@ -52,4 +59,9 @@ impl Io {
     pub(super) fn stage(&mut self, peers: usize, piece: usize) -> Result<Staging> {
         self.pool.take(&mut *self.transport, peers, piece)
     }
+}
+
+/// Where stretches lie.
+pub fn segments(stretches: &[Stretch]) -> Segments {
+    stretches.iter().map(|stretch| Segment { offset: stretch.at, len: stretch.len }).collect()
 }

@@ -6,11 +6,10 @@
 #![forbid(unsafe_code)]
 
 use super::course::Course;
-use super::io::Io;
-use super::payload::{Payload, Shore};
+use super::io::{Io, Segments, segments};
+use super::payload::Shore;
 use crate::engine::call::{Call, DataHead};
 use crate::engine::leg::{Stretches, total};
-use crate::error::Result;
 use crate::fold::Fold;
 use crate::plan::{Landing, Needs, Plan, Round, Side};
 use crate::transport::memory::Memory;
@@ -32,24 +31,25 @@ pub struct Line {
 pub struct Step {
     /// Of which round.
     pub round: u32,
-    /// Where its bytes are from, or belong.
-    pub stretches: Stretches,
-    /// How many they are.
+    /// How many bytes it has.
     pub bytes: u64,
     /// What is done with them.
     pub act: Act,
 }
 
 /// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// Puts them into a slot of this channel.
     Put {
         /// Its number here.
         channel: usize,
+        /// Where they are from.
+        from: Segments,
     },
     /// Takes them in, once they are there.
     TakeIn {
+        /// Where they belong.
+        into: Stretches,
         /// What becomes of them.
         landing: Landing,
         /// The channel by which they come, where this rank has put nothing before: then it waits for them, and may look
@@ -71,16 +71,9 @@ pub struct Errand<'e> {
 }
 
 impl Errand<'_> {
-    /// Takes a step that puts; false where it was not taken.
-    pub fn put(&self, line: &Line, step: &Step, channel: usize, io: &mut Io) -> Result<bool> {
-        let mut head = line.heads.of(step.round, step.bytes);
-        io.send_head(channel, &mut head, Some((self.from, &step.stretches)))
-    }
-
-    /// Takes a step that takes in what has come. Fails where the operator does.
-    pub fn take_in(&self, step: &Step, landing: Landing, from: &Payload<'_>) -> Result<()> {
-        let shore = Shore { memory: self.to, fold: self.fold, signature: &self.call.signature };
-        shore.land(from, &step.stretches, landing)
+    /// Where what arrives lands.
+    pub fn shore(&self) -> Shore<'_> {
+        Shore { memory: self.to, fold: self.fold, signature: &self.call.signature }
     }
 }
 
@@ -145,15 +138,19 @@ fn is_due(round: &Round, arrived: u32) -> bool {
 /// A step; `waits`: where no put has gone before.
 fn step(course: &Course, io: &Io, round: u32, side: Side, waits: bool) -> Option<Step> {
     let stretches: Stretches = course.stretches(round, side).iter().copied().collect();
+    let bytes = total(&stretches) as u64;
     let act = match side {
-        Side::Put => Act::Put { channel: course.channel(course.plan().round(round).put?.peer, io).ok()? },
+        Side::Put => {
+            let channel = course.channel(course.plan().round(round).put?.peer, io).ok()?;
+            Act::Put { channel, from: segments(&stretches) }
+        }
         Side::Arrival => {
             let Round { arrival, landing, .. } = course.plan().round(round);
             let channel = course.channel(arrival?.peer, io).ok()?;
-            Act::TakeIn { landing, awaited: waits.then_some(channel) }
+            Act::TakeIn { into: stretches, landing, awaited: waits.then_some(channel) }
         }
     };
-    Some(Step { round, bytes: total(&stretches) as u64, stretches, act })
+    Some(Step { round, bytes, act })
 }
 
 #[cfg(test)]

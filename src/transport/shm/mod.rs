@@ -345,26 +345,6 @@ impl Shm {
         })
     }
 
-    /// Writes a message straight into the slot that it is for.
-    fn post_directly(&mut self, message: &Message<'_>, label: Label, len: usize) -> Result<Posted> {
-        let place = |name: Rank, card: &Card, windows: &mut Windows, _: &mut Handles| {
-            let start = message.to.base.wrapping_add(message.to_offset);
-            within(windows, card, name, label, start, len).map(Some)
-        };
-        self.hand_over(message.peer, len, message.notice, place, |into| {
-            let Message { head, data, .. } = *message;
-            // SAFETY: - there is room for head and data in the mapping (`within`), as in `put_directly`
-            //         - the slot is this writer's until it is told of (the engine's credits)
-            //         - the segments lie in their memory (`post`)
-            unsafe {
-                std::ptr::copy_nonoverlapping(head.as_ptr(), into, head.len());
-                if let Some((memory, segments)) = data {
-                    gather(memory, segments, into.add(head.len()));
-                }
-            }
-        })
-    }
-
     /// Lets `len` bytes be copied to their `place` at a peer, if they have one here, and tells it.
     fn hand_over(
         &mut self,
@@ -541,30 +521,52 @@ impl Transport for Shm {
         }
     }
 
-    fn post(&mut self, message: &Message<'_>) -> Result<Option<Posted>> {
-        self.check_open("put")?;
-        let Target::Shared(label) = Target::of(message.to) else { return Ok(None) };
-        let (bytes, furthest) = message.data.map_or((0, 0), |(_, segments)| extent(segments));
-        let len = bytes.saturating_add(message.head.len());
-        let room = message.data.map_or(0, |(memory, _)| memory.len());
-        if furthest > room || len > isize::MAX as usize || message.peer as usize >= self.peers.len() {
-            let (segments, most) =
-                (message.data.map_or(0, |(_, segments)| segments.len()), self.longest(message.to));
-            return Err(self.refusal(message.peer, segments, room, furthest, len, most));
+    /// Mapped inside the peer's gate, as long as it is there.
+    fn inbox(&mut self, peer: Rank, key: RemoteKey) -> Result<Option<Memory>> {
+        if Target::of(key) == Target::Private || !self.while_shown(peer, &mut || ())? {
+            return Ok(None);
         }
-        self.post_directly(message, label, len).map(Some)
+        self.view(peer, key).map(Some)
+    }
+
+    fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
+        self.check_open("put")?;
+        let Message { peer, head, data, to, to_offset, notice } = *message;
+        let (bytes, furthest) = data.map_or((0, 0), |(_, segments)| extent(segments));
+        let (len, room) = (bytes.saturating_add(head.len()), data.map_or(0, |(memory, _)| memory.len()));
+        let most = to.len().saturating_sub(to_offset);
+        if furthest > room || len > most || peer as usize >= self.peers.len() {
+            let segments = data.map_or(0, |(_, segments)| segments.len());
+            return Err(self.refusal(peer, segments, room, furthest, len, most));
+        }
+        let into = to.address().as_ptr().wrapping_add(to_offset);
+        let place = |_: Rank, _: &Card, _: &mut Windows, _: &mut Handles| Ok(Some(into));
+        // SAFETY: - there is room for head and data in the memory (checked), which is alive (the message borrows it)
+        //         - the slot is this writer's until it is told of (the engine's credits)
+        //         - the segments lie in their memory (checked)
+        self.hand_over(peer, len, notice, place, |into| unsafe {
+            std::ptr::copy_nonoverlapping(head.as_ptr(), into, head.len());
+            if let Some((memory, segments)) = data {
+                gather(memory, segments, into.add(head.len()));
+            }
+        })
     }
 
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
         self.check_open("poll")?;
-        let ring = self.board.notices();
         // Not without end, where peers are faster.
-        for _ in 0..NOTICES {
-            let Some((_, notice)) = self.notices.peek(ring) else { break };
-            self.notices.advance(ring);
-            events.push(Event::Notice(notice));
-        }
+        events.extend(std::iter::from_fn(|| self.next_notice()).take(NOTICES).map(Event::Notice));
         self.take_chunks(events)
+    }
+
+    fn next_notice(&mut self) -> Option<Notice> {
+        if !self.open {
+            return None;
+        }
+        let ring = self.board.notices();
+        let (_, notice) = self.notices.peek(ring)?;
+        self.notices.advance(ring);
+        Some(notice)
     }
 
     fn polls_memory(&self) -> bool {

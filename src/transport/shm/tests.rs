@@ -51,12 +51,17 @@ fn a_message_is_taken_for_a_window_and_for_no_memory_of_a_users() {
     let mut all = ring_of(2);
     let window = Memory::shared(100).unwrap();
     let keys = [window.clone(), Memory::zeroed(100).unwrap()].map(|memory| all[0].register(memory).unwrap());
-    let [taken, not] = keys.each_ref().map(|region| {
-        let (to, data) = (region.remote.near, None);
-        let message = Message { peer: 0, head: b"four", data, to, to_offset: 96, notice: 3 };
-        all[1].post(&message).unwrap()
-    });
-    assert_eq!((taken, not), (Some(Posted::Done), None));
+    let [inbox, none] = keys.each_ref().map(|region| all[1].inbox(0, region.remote.near).unwrap());
+    assert!(none.is_none());
+    let inbox = inbox.unwrap();
+    let mut post = |to_offset| {
+        let message = Message { peer: 0, head: b"four", data: None, to: &inbox, to_offset, notice: 3 };
+        all[1].post(&message)
+    };
+    assert_eq!(post(96).unwrap(), Posted::Done);
+    // Pages are longer than what was asked for.
+    assert!(matches!(post(inbox.len() - 3), Err(Error::Argument { .. })));
+    assert!(matches!(post(usize::MAX), Err(Error::Argument { .. })));
     let mut bytes = [0; 4];
     window.read(96, &mut bytes);
     assert_eq!(&bytes, b"four");
