@@ -40,10 +40,11 @@ impl Engine {
             },
             Event::Notice(bits) => match Notice::decode(bits) {
                 Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
-                    self.message(Landed { channel: channel as usize, slot: slot.into() })
+                    let landed = Landed { channel: channel as usize, slot: slot.into() };
+                    if self.io.slots.is_news(landed) { self.message(landed) } else { Ok(()) }
                 }
                 Notice::Credit { channel, slots } if self.io.slots.has(channel) => {
-                    self.io.slots.credit(channel, slots);
+                    self.io.slots.credit(channel as usize, slots);
                     self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
                     Ok(())
                 }

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use super::call::{CREDITS, HEAD, HEADER, Header};
+use super::call::{CREDITS, HEAD, HEADER, Header, SEAL};
 use super::notice::Notice;
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
@@ -29,6 +29,9 @@ const LINE: usize = 64;
 /// Bytes of a narrow slot.
 pub const NARROW: usize = HEADER;
 
+/// The most messages that are seen before they are told of: their notices take up room.
+const AHEAD: u8 = 64;
+
 /// A message that has landed in a slot and has not been given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Landed {
@@ -36,6 +39,16 @@ pub struct Landed {
     pub channel: usize,
     /// Where it lies.
     pub slot: usize,
+}
+
+/// A message that is about to land.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected {
+    landed: Landed,
+    bank: usize,
+    /// Where its seal will be.
+    at: usize,
+    seal: u8,
 }
 
 /// What ranks must know of one another's bank, to be told to all of its peers.
@@ -79,6 +92,8 @@ pub struct Slots {
     spare: usize,
     /// Channels whose peers lack many slots, each once: what is to be paid is found without a look at all.
     due: Vec<usize>,
+    /// How many messages have been seen that have not been told of yet.
+    ahead: u8,
 }
 
 struct Bank {
@@ -101,6 +116,13 @@ struct Channel {
     posted: Inbox,
     /// Slots there that we may put into, a bit each; none before it is connected.
     free: u8,
+    /// What has been sent, and what has come.
+    there: Round,
+    here: Round,
+    /// Whether its peer posts: then what it sends can be [seen](Slots::see) before it is told of.
+    posts: bool,
+    /// How many messages in each slot have been seen and not been told of yet.
+    untold: [u8; SLOTS],
     connected: bool,
     /// Slots here whose message waits in them for its call.
     held: u8,
@@ -108,6 +130,34 @@ struct Channel {
     owed: u8,
     /// Whether it stands among those that are due.
     listed: bool,
+}
+
+/// The messages of one direction: they go round the slots, past those that are not free, so that both ends know where
+/// the next one is to be expected.
+#[derive(Default)]
+struct Round {
+    /// The slot behind that of the last one.
+    next: usize,
+    /// The seal of the last one in each slot.
+    seals: [u8; SLOTS],
+}
+
+impl Round {
+    /// The slot of the next one, where these are free, and its seal: another one than that of the one before, and
+    /// never 0, which is what lies there at first and what a put writes.
+    fn next(&self, free: u8) -> Option<(usize, u8)> {
+        if free == 0 {
+            return None;
+        }
+        let slot = (self.next + free.rotate_right(self.next as u32).trailing_zeros() as usize) % SLOTS;
+        Some((slot, self.seals[slot].checked_add(1).unwrap_or(1)))
+    }
+
+    /// A message has gone, or come, by this slot.
+    fn pass(&mut self, slot: usize) {
+        self.seals[slot] = self.seals[slot].checked_add(1).unwrap_or(1);
+        self.next = (slot + 1) % SLOTS;
+    }
 }
 
 /// A peer's inbox, as far as it is known.
@@ -128,9 +178,8 @@ impl Slots {
         let inbox = transport.register(inbox)?;
         // Nobody puts into it.
         let outbox = transport.register(Memory::zeroed(bytes)?)?;
-        let bank = Bank { inbox, outbox, slot: size, first: self.channels.len() };
-        let card =
-            Card { inbox: bank.inbox.remote, first: self.channels.len() as u32, peers: peers.to_vec() };
+        let first = self.channels.len();
+        let card = Card { inbox: inbox.remote, first: first as u32, peers: peers.to_vec() };
         for &rank in peers {
             self.channels.push(Channel {
                 rank,
@@ -140,12 +189,16 @@ impl Slots {
                 posted: Inbox::Unseen,
                 connected: false,
                 free: 0,
+                there: Round::default(),
+                here: Round::default(),
+                posts: transport.shows(&inbox, rank),
+                untold: [0; SLOTS],
                 held: 0,
                 owed: 0,
                 listed: false,
             });
         }
-        self.banks.push(bank);
+        self.banks.push(Bank { inbox, outbox, slot: size, first });
         Ok(card)
     }
 
@@ -225,15 +278,16 @@ impl Slots {
         }
         let channel = &mut self.channels[to];
         let bank = &self.banks[channel.bank];
-        let (slot, peer) = (channel.free.trailing_zeros() as usize, channel.rank);
-        head[CREDITS] = channel.owed;
+        let peer = channel.rank;
+        let Some((slot, seal)) = channel.there.next(channel.free) else { return Ok(false) };
+        (head[SEAL], head[CREDITS]) = (0, channel.owed);
         let bytes: usize = data.iter().flat_map(|(_, segments)| *segments).map(|segment| segment.len).sum();
         assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
         let notice = Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode();
         let posted = match channel.inbox(transport)? {
             Some((to, start)) => {
                 let to_offset = start + slot * bank.slot;
-                transport.post(&Message { peer, head, data, to, to_offset, notice })?
+                transport.post(&Message { peer, seal, head: &head[1..], data, to, to_offset, notice })?
             }
             None => {
                 let from = bank.write(bank.place(to, slot), head, data);
@@ -245,6 +299,7 @@ impl Slots {
             }
         };
         if posted != Posted::Busy {
+            channel.there.pass(slot);
             channel.free &= !(1 << slot);
             channel.owed = 0;
         }
@@ -296,16 +351,46 @@ impl Slots {
         (&bank.inbox.memory, bank.place(landed.channel, landed.slot))
     }
 
-    /// Where a channel's next message lands, unless its sender does not know yet that this slot is its own again.
-    pub fn next(&self, channel: usize) -> Landed {
-        let Channel { owed, held, .. } = self.channels[channel];
-        Landed { channel, slot: ((owed | held).trailing_ones() as usize).min(SLOTS - 1) }
+    /// Where a channel's next message can be seen before a notice is heard; `None` where it cannot, or many have been
+    /// seen that have not been told of yet: then notices are to be heard. It may still come by another slot.
+    pub fn expected(&self, number: usize) -> Option<Expected> {
+        let channel = &self.channels[number];
+        if !channel.posts || self.ahead == AHEAD {
+            return None;
+        }
+        let (slot, seal) = channel.here.next(!(channel.owed | channel.held))?;
+        let (bank, landed) = (&self.banks[channel.bank], Landed { channel: number, slot });
+        Some(Expected { landed, bank: channel.bank, at: bank.place(number, slot), seal })
     }
 
-    /// Has the processor fetch the head of a message, so that this takes no time of its own.
-    pub fn prefetch(&self, landed: Landed) {
-        let (inbox, offset) = self.place(landed);
-        inbox.prefetch(offset);
+    /// Whether it has come.
+    pub fn has_come(&self, Expected { bank, at, seal, .. }: Expected) -> bool {
+        self.banks[bank].inbox.memory.seal(at) == seal
+    }
+
+    /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::is_news) of it.
+    pub fn see(&mut self, Expected { landed, .. }: Expected) -> Landed {
+        let channel = &mut self.channels[landed.channel];
+        channel.here.pass(landed.slot);
+        channel.untold[landed.slot] += 1;
+        self.ahead += 1;
+        landed
+    }
+
+    /// A notice tells of a message: whether it was not [seen](Self::see) before.
+    pub fn is_news(&mut self, Landed { channel, slot }: Landed) -> bool {
+        let channel = &mut self.channels[channel];
+        match channel.untold[slot].checked_sub(1) {
+            Some(rest) => {
+                channel.untold[slot] = rest;
+                self.ahead -= 1;
+                false
+            }
+            None => {
+                channel.here.pass(slot);
+                true
+            }
+        }
     }
 
     /// Whether a notice names a channel that there is.
@@ -335,8 +420,8 @@ impl Slots {
     }
 
     /// A peer has given slots back.
-    pub fn credit(&mut self, channel: u32, slots: u8) {
-        self.channels[channel as usize].free |= slots;
+    pub fn credit(&mut self, channel: usize, slots: u8) {
+        self.channels[channel].free |= slots;
     }
 
     /// Gives slots back to those who lack half of theirs and have not been sent a message since, which takes

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::call::{CREDITS, Call, Header, Kind};
+use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
 use super::operation::{Act, Errand, Kept, Line, Payload, Step};
 use super::rest::{Ask, Place};
-use super::leg::Stretch;
 use super::slots::Landed;
 use super::task::Source;
 use super::{Engine, Entry, Handle};
@@ -26,6 +26,9 @@ use crate::transport::{Event, Segment};
 
 /// Messages of later rounds that are left in their slots: of more, their sender might have too few.
 const HELD: usize = 4;
+
+/// How often to look for the message that is awaited before the next look for all others.
+const LOOKS: u32 = 4;
 
 /// How far a call got along its line.
 enum Gone {
@@ -170,10 +173,12 @@ impl Engine {
         for (done, step) in line.steps.iter().enumerate() {
             let gone = match &step.act {
                 Act::Put { channel, from } => self.put_when_taken(&mut walk, step, *channel, from)?,
-                Act::TakeIn { into, landing, awaited } => match self.await_message(&mut walk, step, *awaited)? {
-                    Some(message) => self.take_in(&mut walk, step, message, into, *landing)?,
-                    None => false,
-                },
+                Act::TakeIn { into, landing, channel } => {
+                    match self.await_message(&mut walk, step, *channel)? {
+                        Some(message) => self.take_in(&mut walk, step, message, into, *landing)?,
+                        None => false,
+                    }
+                }
             };
             if !gone {
                 self.leave_to_run(errand.call, walk.early);
@@ -228,17 +233,12 @@ impl Engine {
     }
 
     /// Waits for a step's message; `None` where the run is to do that.
-    fn await_message(
-        &mut self,
-        walk: &mut Walk<'_>,
-        step: &Step,
-        awaited: Option<usize>,
-    ) -> Result<Option<Message>> {
+    fn await_message(&mut self, walk: &mut Walk<'_>, step: &Step, channel: usize) -> Result<Option<Message>> {
         if let Some(message) = walk.early.take(step.round) {
             return Ok(Some(message));
         }
         loop {
-            match self.listen(walk, awaited)? {
+            match self.listen(walk, Some(channel))? {
                 Heard::Message(message) if message.round == step.round => return Ok(Some(message)),
                 Heard::Message(message) => walk.early.messages.push(message),
                 Heard::Other => {}
@@ -267,13 +267,19 @@ impl Engine {
         Ok(true)
     }
 
-    /// Looks for news, perhaps awaited by a channel. A notice and what it speaks of come on two cache lines: neither
-    /// needs to wait for the other.
+    /// Looks for news, perhaps awaited by a channel. A message and its notice come on two cache lines: where the message
+    /// can be seen, that saves the way of one.
     fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<usize>) -> Result<Heard> {
         if self.events.is_empty() {
-            let next = awaited.map(|channel| self.io.slots.next(channel));
+            let expected = awaited.and_then(|channel| self.io.slots.expected(channel));
             loop {
-                next.into_iter().for_each(|next| self.io.slots.prefetch(next));
+                if let Some(expected) = expected
+                    && (0..LOOKS).any(|_| self.io.slots.has_come(expected))
+                {
+                    self.waited_well();
+                    let landed = self.io.slots.see(expected);
+                    return self.read(landed, walk);
+                }
                 if let Some(notice) = self.io.transport.next_notice() {
                     self.waited_well();
                     return self.hear(notice, walk);
@@ -300,28 +306,39 @@ impl Engine {
         self.crowd.is_outside() || self.patience.is_over()
     }
 
-    /// What a notice tells; what it is to be told to the run stays to be heard.
+    /// What a notice tells; what is the run's to see to stays to be heard.
     fn hear(&mut self, bits: u32, walk: &mut Walk<'_>) -> Result<Heard> {
         match Notice::decode(bits) {
             Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
                 let landed = Landed { channel: channel as usize, slot: slot.into() };
-                let head = self.io.slots.head(landed);
-                if let Some((round, bytes)) = walk.line.heads.read(&head) {
-                    if walk.early.admits(round) {
-                        self.io.slots.credit(channel, head[CREDITS]);
-                        return Ok(Heard::Message(Message { round, bytes, landed }));
-                    }
-                } else if !walk.line.heads.is_of_its_call(&head) {
-                    self.message(landed)?;
-                    // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
-                    self.pay()?;
-                    return Ok(Heard::Other);
-                }
+                if self.io.slots.is_news(landed) { self.read(landed, walk) } else { Ok(Heard::Other) }
             }
-            Notice::Credit { .. } => return self.handle(Event::Notice(bits)).map(|()| Heard::Other),
-            _ => {}
+            Notice::Credit { .. } => self.handle(Event::Notice(bits)).map(|()| Heard::Other),
+            _ => {
+                self.events.put_back(Event::Notice(bits));
+                Ok(Heard::Leave)
+            }
         }
-        self.events.put_back(Event::Notice(bits));
+    }
+
+    /// What a message is; what is the run's to see to waits for it to begin.
+    fn read(&mut self, landed: Landed, walk: &mut Walk<'_>) -> Result<Heard> {
+        let head = self.io.slots.head(landed);
+        if let Some((round, bytes)) = walk.line.heads.read(&head)
+            && walk.early.admits(round)
+        {
+            self.io.slots.credit(landed.channel, head[CREDITS]);
+            return Ok(Heard::Message(Message { round, bytes, landed }));
+        }
+        if !walk.line.heads.is_of_its_call(&head) {
+            self.message(landed)?;
+            // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
+            self.pay()?;
+            return Ok(Heard::Other);
+        }
+        let header = self.io.slots.header(landed)?;
+        self.io.slots.hold(landed);
+        self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
         Ok(Heard::Leave)
     }
 

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use memmap2::{MmapMut, MmapRaw};
 
@@ -177,16 +178,13 @@ impl Memory {
         unsafe { std::ptr::copy(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len) }
     }
 
-    /// Has the processor fetch the cache line of a byte, if it lies in the range, without waiting for it.
-    pub fn prefetch(&self, at: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if at < self.len() {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: - a hint, which reads and writes nothing; the byte is in the range (checked) besides
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.address().as_ptr().add(at).cast()) }
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = at;
+    /// A byte that a peer may be writing as a message's [seal](crate::transport::Message::seal): what it wrote before is
+    /// seen with it. Panics where the range is exceeded, as slices do.
+    pub fn seal(&self, at: usize) -> u8 {
+        self.check(at, 1);
+        // SAFETY: - the byte is in the range (checked) and alive (self holds it)
+        //         - while a peer may write it, it does so in this way, and everybody reads it in this way
+        unsafe { AtomicU8::from_ptr(self.address().as_ptr().add(at)) }.load(Ordering::Acquire)
     }
 
     /// Lets `act` change `len` bytes from `at` on. Panics where the range is exceeded, as slices do.

@@ -121,12 +121,15 @@ impl Put<'_> {
     }
 }
 
-/// A put of bytes that need not be registered: a head, and what is behind it.
+/// A put of bytes that need not be registered: a seal, a head, and what is behind it.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     /// The rank that is put to.
     pub peer: Rank,
-    /// What comes first.
+    /// The first byte, which is written after all others: who [sees](Memory::seal) it there sees the whole message,
+    /// perhaps before its notice.
+    pub seal: u8,
+    /// What comes next.
     pub head: &'a [u8],
     /// What follows: these segments of a memory, in which each must lie.
     pub data: Option<(&'a Memory, &'a [Segment])>,

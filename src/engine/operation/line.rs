@@ -52,9 +52,8 @@ pub enum Act {
         into: Stretches,
         /// What becomes of them.
         landing: Landing,
-        /// The channel by which they come, where this rank has put nothing before: then it waits for them, and may look
-        /// ahead. Where two exchange, a look ahead would take the line from under the hands of who writes it.
-        awaited: Option<usize>,
+        /// The channel by which they come.
+        channel: usize,
     },
 }
 
@@ -86,11 +85,7 @@ impl Line {
         let order = order(course.plan())?;
         let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
         let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
-        let mut waits = true;
-        let steps = order.into_iter().map(|(round, side)| {
-            waits &= side == Side::Arrival;
-            step(course, io, round, side, waits)
-        });
+        let steps = order.into_iter().map(|(round, side)| step(course, io, round, side));
         Some(Line { heads: DataHead::new(course.call), steps: steps.collect::<Option<_>>()?, arrivals })
     }
 
@@ -135,8 +130,7 @@ fn is_due(round: &Round, arrived: u32) -> bool {
     }
 }
 
-/// A step; `waits`: where no put has gone before.
-fn step(course: &Course, io: &Io, round: u32, side: Side, waits: bool) -> Option<Step> {
+fn step(course: &Course, io: &Io, round: u32, side: Side) -> Option<Step> {
     let stretches: Stretches = course.stretches(round, side).iter().copied().collect();
     let bytes = total(&stretches) as u64;
     let act = match side {
@@ -147,7 +141,7 @@ fn step(course: &Course, io: &Io, round: u32, side: Side, waits: bool) -> Option
         Side::Arrival => {
             let Round { arrival, landing, .. } = course.plan().round(round);
             let channel = course.channel(arrival?.peer, io).ok()?;
-            Act::TakeIn { into: stretches, landing, awaited: waits.then_some(channel) }
+            Act::TakeIn { into: stretches, landing, channel }
         }
     };
     Some(Step { round, bytes, act })

@@ -31,7 +31,7 @@ mod ring;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -340,17 +340,18 @@ impl Shm {
         // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
         //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
         //         - the segments lie in their region (`check`)
-        self.hand_over(put.peer, len, put.notice, place, |into| unsafe {
+        self.hand_over(put.peer, len, (None, put.notice), place, |into| unsafe {
             gather(&put.from.memory, put.segments, into);
         })
     }
 
-    /// Lets `len` bytes be copied to their `place` at a peer, if they have one here, and tells it.
+    /// Lets `len` bytes be copied to their `place` at a peer, if they have one here, and tells it: by a seal, which is the
+    /// first of them, and by a notice.
     fn hand_over(
         &mut self,
         peer: Rank,
         len: usize,
-        notice: Notice,
+        (seal, notice): (Option<u8>, Notice),
         place: impl FnOnce(Rank, &Card, &mut Windows, &mut Handles) -> Result<Option<*mut u8>>,
         copy: impl FnOnce(*mut u8),
     ) -> Result<Posted> {
@@ -368,6 +369,10 @@ impl Shm {
             copy(into);
         }
         let Some(cell) = early.or_else(|| board.notices().claim()) else { return Ok(Posted::Busy) };
+        if let (Some(into), Some(seal)) = (into, seal) {
+            // SAFETY: - there is room for it (`copy`'s promise), and everybody else only reads it, in this way
+            unsafe { AtomicU8::from_ptr(into) }.store(seal, Ordering::Release);
+        }
         board.notices().publish(cell, notice);
         drop(entered);
         wake(board, *name, card, bells)?;
@@ -531,9 +536,9 @@ impl Transport for Shm {
 
     fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
         self.check_open("put")?;
-        let Message { peer, head, data, to, to_offset, notice } = *message;
+        let Message { peer, seal, head, data, to, to_offset, notice } = *message;
         let (bytes, furthest) = data.map_or((0, 0), |(_, segments)| extent(segments));
-        let (len, room) = (bytes.saturating_add(head.len()), data.map_or(0, |(memory, _)| memory.len()));
+        let (len, room) = (bytes.saturating_add(1 + head.len()), data.map_or(0, |(memory, _)| memory.len()));
         let most = to.len().saturating_sub(to_offset);
         if furthest > room || len > most || peer as usize >= self.peers.len() {
             let segments = data.map_or(0, |(_, segments)| segments.len());
@@ -542,12 +547,13 @@ impl Transport for Shm {
         let into = to.address().as_ptr().wrapping_add(to_offset);
         let place = |_: Rank, _: &Card, _: &mut Windows, _: &mut Handles| Ok(Some(into));
         // SAFETY: - there is room for head and data in the memory (checked), which is alive (the message borrows it)
-        //         - the slot is this writer's until it is told of (the engine's credits)
+        //         - the slot is this writer's until it is told of (the engine's credits), but for its first byte, which
+        //           its owner may read all the while, and which is left alone here
         //         - the segments lie in their memory (checked)
-        self.hand_over(peer, len, notice, place, |into| unsafe {
-            std::ptr::copy_nonoverlapping(head.as_ptr(), into, head.len());
+        self.hand_over(peer, len, (Some(seal), notice), place, |into| unsafe {
+            std::ptr::copy_nonoverlapping(head.as_ptr(), into.add(1), head.len());
             if let Some((memory, segments)) = data {
-                gather(memory, segments, into.add(head.len()));
+                gather(memory, segments, into.add(1 + head.len()));
             }
         })
     }

@@ -55,16 +55,50 @@ fn a_message_is_taken_for_a_window_and_for_no_memory_of_a_users() {
     assert!(none.is_none());
     let inbox = inbox.unwrap();
     let mut post = |to_offset| {
-        let message = Message { peer: 0, head: b"four", data: None, to: &inbox, to_offset, notice: 3 };
+        let message =
+            Message { peer: 0, seal: b's', head: b"four", data: None, to: &inbox, to_offset, notice: 3 };
         all[1].post(&message)
     };
-    assert_eq!(post(96).unwrap(), Posted::Done);
+    assert_eq!(post(95).unwrap(), Posted::Done);
     // Pages are longer than what was asked for.
-    assert!(matches!(post(inbox.len() - 3), Err(Error::Argument { .. })));
+    assert!(matches!(post(inbox.len() - 4), Err(Error::Argument { .. })));
     assert!(matches!(post(usize::MAX), Err(Error::Argument { .. })));
     let mut bytes = [0; 4];
     window.read(96, &mut bytes);
-    assert_eq!(&bytes, b"four");
+    assert_eq!((&bytes, window.seal(95)), (b"four", b's'));
+}
+
+/// One rank posts, another one looks at the seals alone, and gives each slot back by a word of its own.
+#[test]
+fn a_message_is_seen_whole_when_its_seal_is() {
+    const MESSAGES: u8 = if cfg!(miri) { 20 } else { 200 };
+    const LEN: usize = 70;
+    let mut all = ring_of(2);
+    let window = Memory::shared(1 + LEN).unwrap();
+    let region = all[0].register(window.clone()).unwrap();
+    let mut writer = all.pop().unwrap();
+    let (given_back, taken) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let inbox = writer.inbox(0, region.remote.near).unwrap().unwrap();
+            for seal in 1..=MESSAGES {
+                let (head, data, to) = (&[seal; LEN][..], None, &inbox);
+                let message = Message { peer: 0, seal, head, data, to, to_offset: 0, notice: 1 };
+                assert_eq!(writer.post(&message).unwrap(), Posted::Done);
+                taken.recv().unwrap();
+            }
+        });
+        for seal in 1..=MESSAGES {
+            while window.seal(0) != seal {
+                std::thread::yield_now();
+            }
+            let mut bytes = [0; LEN];
+            window.read(1, &mut bytes);
+            assert_eq!(bytes, [seal; LEN]);
+            given_back.send(()).unwrap();
+        }
+    });
+    all[0].shut_down();
 }
 
 /// Polls while the target has no room: that may wait for this rank in turn.
