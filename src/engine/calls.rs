@@ -1,20 +1,65 @@
 //! The calls made on a communicator: their numbers, and what is remembered of those that are over.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
-
 use super::call::{Call, Signature};
 
 /// Operations that are remembered when they are over, to know what comes late from what is wrong.
 const REMEMBERED: usize = 256;
+
+/// The calls made on each communicator.
+#[derive(Default)]
+pub struct Ledger {
+    /// In the order of the communicators' numbers.
+    pages: Vec<(u32, Calls)>,
+    /// Where the page of the last call is: it is likely to be the next one's.
+    open: usize,
+}
+
+impl Ledger {
+    /// Those on a communicator, if there are any.
+    pub fn get(&self, communicator: u32) -> Option<&Calls> {
+        self.place(communicator).ok().map(|at| &self.pages[at].1)
+    }
+
+    /// The same, to be changed.
+    pub fn find(&mut self, communicator: u32) -> Option<&mut Calls> {
+        if self.pages.get(self.open).is_none_or(|&(number, _)| number != communicator) {
+            self.open = self.place(communicator).ok()?;
+        }
+        Some(&mut self.pages[self.open].1)
+    }
+
+    /// The same, where none may have been made.
+    pub fn of(&mut self, communicator: u32) -> &mut Calls {
+        if self.find(communicator).is_none() {
+            self.open = self.place(communicator).unwrap_or_else(|at| at);
+            self.pages.insert(self.open, (communicator, Calls::default()));
+        }
+        &mut self.pages[self.open].1
+    }
+
+    /// A communicator is used no more.
+    pub fn close(&mut self, communicator: u32) {
+        if let Ok(at) = self.place(communicator) {
+            self.pages.remove(at);
+        }
+    }
+
+    /// Where its page is, or belongs.
+    fn place(&self, communicator: u32) -> std::result::Result<usize, usize> {
+        self.pages.binary_search_by_key(&communicator, |&(number, _)| number)
+    }
+}
 
 /// The calls made on a communicator.
 #[derive(Default)]
 pub struct Calls {
     /// The number of the last one.
     last: u32,
-    /// The latest that are over.
-    pub past: VecDeque<Past>,
+    /// The latest that are over, in any order.
+    past: Vec<Past>,
+    /// Where the next one's place is, that of the oldest.
+    oldest: usize,
 }
 
 /// An operation that is over.
@@ -39,10 +84,16 @@ impl Calls {
 
     /// One is over.
     pub fn remember(&mut self, past: Past) {
-        if self.past.len() == REMEMBERED {
-            self.past.pop_front();
+        match self.past.get_mut(self.oldest) {
+            Some(oldest) => *oldest = past,
+            None => self.past.push(past),
         }
-        self.past.push_back(past);
+        self.oldest = (self.oldest + 1) % REMEMBERED;
+    }
+
+    /// The one with this number, if it is remembered.
+    pub fn past(&self, number: u32) -> Option<&Past> {
+        self.past.iter().find(|past| past.call.number == number)
     }
 }
 
@@ -53,11 +104,34 @@ mod tests {
 
     #[test]
     fn after_the_last_number_comes_the_first_again() {
-        let mut calls = Calls { last: u32::MAX - 1, past: VecDeque::new() };
+        let mut calls = Calls { last: u32::MAX - 1, ..Calls::default() };
         for number in [u32::MAX, 0, 1] {
             assert!(calls.is_to_come(number));
             assert_eq!(calls.next(7, Signature::bare(Collective::Barrier)).number, number);
             assert!(!calls.is_to_come(number) && !calls.is_to_come(u32::MAX - 1));
         }
+    }
+
+    #[test]
+    fn the_latest_are_remembered_each_on_its_own_communicator() {
+        let mut ledger = Ledger::default();
+        for number in 1..=REMEMBERED as u32 + 3 {
+            for communicator in [5, 0] {
+                let calls = ledger.of(communicator);
+                let call = calls.next(communicator, Signature::bare(Collective::Barrier));
+                assert_eq!(call.number, number);
+                calls.remember(Past { call, starts: communicator });
+            }
+        }
+        let starts = |communicator, number| Some(ledger.get(communicator)?.past(number)?.starts);
+        for communicator in [0, 5] {
+            assert!((1..=3).all(|number| starts(communicator, number).is_none()));
+            assert!(
+                (4..=REMEMBERED as u32 + 3).all(|number| starts(communicator, number) == Some(communicator))
+            );
+        }
+        ledger.close(0);
+        assert!(ledger.get(0).is_none() && ledger.find(0).is_none() && ledger.find(5).is_some());
+        assert_eq!(ledger.of(0).next(0, Signature::bare(Collective::Barrier)).number, 1);
     }
 }

@@ -86,8 +86,7 @@ impl Engine {
         });
         let Some(entry) = found else {
             // Where none has been made, all are to come.
-            let to_come =
-                self.calls.get(&call.communicator).is_none_or(|calls| calls.is_to_come(call.number));
+            let to_come = self.calls.get(call.communicator).is_none_or(|calls| calls.is_to_come(call.number));
             return if to_come && !self.freed.contains(&call.communicator) {
                 Ok(Some(message))
             } else {
@@ -181,8 +180,8 @@ impl Engine {
     /// to be put to it went ahead; anything else means another call of the same number.
     fn late(&mut self, message: Waiting) -> Result<()> {
         let Header { kind, call, iteration } = message.header;
-        let calls = self.calls.get(&call.communicator);
-        let past = calls.and_then(|calls| calls.past.iter().find(|past| past.call.number == call.number));
+        let calls = self.calls.get(call.communicator);
+        let past = calls.and_then(|calls| calls.past(call.number));
         let harmless = !matches!(kind, Kind::Data { .. } | Kind::Shown { .. });
         let freed = self.freed.contains(&call.communicator);
         let mine = match past {

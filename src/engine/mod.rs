@@ -40,14 +40,14 @@ mod wait;
 pub use task::{Source, Task};
 pub use wait::Waited;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::{Limits, Region, Transport};
 use call::Call;
-use calls::{Calls, Past};
+use calls::{Ledger, Past};
 use crowd::Crowd;
 use events::Events;
 use leg::Rule;
@@ -68,7 +68,7 @@ pub struct Engine {
     io: Io,
     operations: Vec<Option<Entry>>,
     rest: Rest,
-    calls: BTreeMap<u32, Calls>,
+    calls: Ledger,
     /// Communicators that were freed here: what still comes for them comes late.
     freed: HashSet<u32>,
     waiting: Vec<Waiting>,
@@ -126,7 +126,7 @@ impl Engine {
             io: Io { transport, slots, tokens, pool: Pool::default() },
             operations: Vec::new(),
             rest: Rest::default(),
-            calls: BTreeMap::new(),
+            calls: Ledger::default(),
             freed: HashSet::new(),
             waiting: Vec::new(),
             events: Events::default(),
@@ -192,7 +192,7 @@ impl Engine {
         } = task;
         let path = self.path(small, &from, to.as_ref())?;
         let rule = Rule { piece: if small { 0 } else { piece }, max_put: self.limits().max_put.min(longest) };
-        let call = self.calls.entry(communicator).or_default().next(communicator, signature);
+        let call = self.calls.of(communicator).next(communicator, signature);
         let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold };
         // The others have begun the call, or will: they must hear that it comes to nothing.
         let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
@@ -240,7 +240,7 @@ impl Engine {
 
     /// A communicator is used no more.
     pub fn free(&mut self, communicator: u32) {
-        self.calls.remove(&communicator);
+        self.calls.close(communicator);
         self.rest.forget(communicator);
         self.freed.insert(communicator);
     }
@@ -444,7 +444,7 @@ impl Engine {
 
     /// Remembers what was done, in so many starts.
     fn remember(&mut self, call: Call, starts: u32) {
-        if let Some(calls) = self.calls.get_mut(&call.communicator) {
+        if let Some(calls) = self.calls.find(call.communicator) {
             calls.remember(Past { call, starts });
         }
     }

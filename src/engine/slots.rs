@@ -29,6 +29,8 @@ const LINE: usize = 64;
 /// Bytes of a narrow slot.
 pub const NARROW: usize = HEADER;
 
+/// The most bytes that the processor is told to fetch: of more its lines are fetched one after the other anyway.
+const AT_ONCE: usize = 1024;
 /// The most messages that are seen before they are told of: their notices take up room.
 const AHEAD: u8 = 64;
 
@@ -366,6 +368,11 @@ impl Slots {
     /// Whether it has come.
     pub fn has_come(&self, Expected { bank, at, seal, .. }: Expected) -> bool {
         self.banks[bank].inbox.memory.seal(at) == seal
+    }
+
+    /// Has the processor fetch the lines behind its first one, while that is looked at.
+    pub fn prefetch(&self, Expected { bank, at, .. }: Expected, bytes: usize) {
+        self.banks[bank].inbox.memory.prefetch(at + LINE, (HEAD + bytes).saturating_sub(LINE).min(AT_ONCE));
     }
 
     /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::is_news) of it.

@@ -119,7 +119,7 @@ impl Engine {
         self.check()?;
         let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
-        let call = self.calls.entry(communicator).or_default().next(communicator, signature);
+        let call = self.calls.of(communicator).next(communicator, signature);
         let errand = Errand {
             call,
             from: from.memory(),
@@ -238,7 +238,7 @@ impl Engine {
             return Ok(Some(message));
         }
         loop {
-            match self.listen(walk, Some(channel))? {
+            match self.listen(walk, Some((channel, step.bytes)))? {
                 Heard::Message(message) if message.round == step.round => return Ok(Some(message)),
                 Heard::Message(message) => walk.early.messages.push(message),
                 Heard::Other => {}
@@ -267,15 +267,16 @@ impl Engine {
         Ok(true)
     }
 
-    /// Looks for news, perhaps awaited by a channel. A message and its notice come on two cache lines: where the message
+    /// Looks for news, perhaps awaited by a channel, and of so many bytes. A message and its notice come on two cache lines: where the message
     /// can be seen, that saves the way of one.
-    fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<usize>) -> Result<Heard> {
+    fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<Heard> {
         if self.events.is_empty() {
-            let expected = awaited.and_then(|channel| self.io.slots.expected(channel));
+            let expected = awaited.and_then(|(channel, _)| self.io.slots.expected(channel));
             loop {
                 if let Some(expected) = expected
                     && (0..LOOKS).any(|_| self.io.slots.has_come(expected))
                 {
+                    self.io.slots.prefetch(expected, awaited.map_or(0, |(_, bytes)| bytes as usize));
                     self.waited_well();
                     let landed = self.io.slots.see(expected);
                     return self.read(landed, walk);
