@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn a_slice_that_nobody_has_any_more_ends_nothing() {
         let mut data = [1u8; 4];
-        traffic_after(|world| drop(Lent::new(&mut data, world).source())).unwrap();
+        traffic_after(|world| drop(Lent::new(&mut data, world).source().clone())).unwrap();
         // SAFETY: nobody writes
-        traffic_after(|world| drop(unsafe { Lent::shared(&data, world) }.source())).unwrap();
+        traffic_after(|world| drop(unsafe { Lent::shared(&data, world) }.source().clone())).unwrap();
     }
 }
