@@ -123,6 +123,8 @@ impl Problem {
         };
         match span {
             Span::Part => part,
+            // Runs around the ring: of parts that differ, never the longest ones alone.
+            Span::Half if self.collective.numbering() == Numbering::Parts => self.half,
             Span::Half => part.saturating_mul(parts / 2),
             Span::Whole => part.saturating_mul(parts).min(self.bytes.max(part)),
         }

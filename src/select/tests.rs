@@ -47,6 +47,15 @@ fn blocks_grow_with_the_root_of_the_size() {
 }
 
 #[test]
+fn whole_parts_that_differ_go_in_slots_where_the_heaviest_half_fits_one() {
+    let costs = Costs { latency: 1e-4, byte: 8e-8, block: 1e-5, crowd: 1.0 };
+    let entry = catalogue::named(Collective::Allgatherv, "circulant").unwrap();
+    let in_slots = |counts: &[usize]| parts(4, counts).is_small(entry, 1, &costs);
+    assert!(in_slots(&[9000, 7000, 9000, 7000]), "two of 9000 never travel together");
+    assert!(!in_slots(&[9000, 9000, 7000, 7000]));
+}
+
+#[test]
 fn two_ranks_need_one_block() {
     assert_eq!(whole(1 << 30, 2).blocks_of_whole(&Costs::default(), FREE), 1);
     assert_eq!(whole(1 << 30, 1).blocks_of_whole(&Costs::default(), FREE), 1);
