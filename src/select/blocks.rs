@@ -176,8 +176,17 @@ impl Problem {
 
 fn best(bytes: u64, largest: u64, q: u32, costs: &Costs) -> f64 {
     let on_the_link = bytes as f64 * costs.byte;
-    let by_the_model = (f64::from(q - 1) * on_the_link / costs.block).sqrt();
-    by_the_model.max(on_the_link * CHEAP / costs.block).min((largest / SMALLEST) as f64)
+    let where_one_costs = |block: f64| (f64::from(q - 1) * on_the_link / block).sqrt();
+    let by_the_model = where_one_costs(costs.block).max(on_the_link * CHEAP / costs.block);
+    // Smaller than worth a packet only where that pays though all ranks of a core have to pay for each.
+    let small_ones = phases_within(where_one_costs(costs.block * costs.crowd) as u64, q);
+    by_the_model.min((largest / SMALLEST).max(small_ones) as f64)
+}
+
+/// The number of blocks before, or at, of which the rounds are whole phases; see [`whole_phases`].
+fn phases_within(blocks: u64, q: u32) -> u64 {
+    let before = blocks.saturating_sub(1);
+    1 + before - before % u64::from(q)
 }
 
 /// The next number of blocks of which the rounds are whole phases of q: `n - 1` is a multiple of q, and
