@@ -57,6 +57,20 @@ fn short_vectors_are_cut_smaller_than_a_packet_s_worth_where_processors_keep_up(
 }
 
 #[test]
+fn short_parts_that_differ_are_cut_where_processors_keep_up() {
+    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd };
+    let name = |p: u32, unit: usize, costs| {
+        let counts: Vec<_> = (0..p as usize).map(|rank| rank % 3 * unit).collect();
+        let problem = parts(p, &counts);
+        let entry = problem.algorithm(&costs).unwrap();
+        (entry.name, problem.blocks(entry, &costs, FREE))
+    };
+    assert_eq!((name(8, 2340, link(4.0)), name(8, 1200, link(4.0))), (("circulant-n", 4), ("circulant", 1)));
+    assert_eq!(name(16, 2340, link(8.0)), ("circulant", 1), "processors are what a round waits for");
+    assert_eq!(name(8, 2340, Costs::default()), ("circulant", 1));
+}
+
+#[test]
 fn whole_parts_that_differ_go_in_slots_where_the_heaviest_half_fits_one() {
     let costs = Costs { latency: 1e-4, byte: 8e-8, block: 1e-5, crowd: 1.0 };
     let entry = catalogue::named(Collective::Allgatherv, "circulant").unwrap();
