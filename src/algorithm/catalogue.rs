@@ -557,6 +557,7 @@ mod tests {
     use crate::plan::{Plan, Side, each_block};
     use crate::rank::{Place, Rank};
     use crate::schedule::Skips;
+    use crate::select;
     use proptest::prelude::*;
     use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -786,6 +787,42 @@ mod tests {
                         each_block(&*plan, i, side, &mut |_| blocks += 1);
                         let name = (entry.collective, entry.name);
                         assert!(blocks <= most, "{name:?}, p = {p}: {blocks} blocks in round {i}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn of_parts_that_differ_no_leg_carries_more_than_the_heaviest_half() {
+        let lengths: [fn(Rank) -> usize; 4] = [
+            |rank| rank as usize % 3,
+            |rank| rank as usize * 7919 % 101,
+            |rank| usize::from(rank == 2),
+            |_| 1,
+        ];
+        let spans_half =
+            |entry: &&Entry| entry.span == Span::Half && entry.collective.numbering() == Numbering::Parts;
+        for p in (2..=40).chain([97, 128]) {
+            for entry in CATALOGUE.iter().filter(spans_half).filter(|entry| entry.fits(p)) {
+                let shapes = entry
+                    .shapes(p)
+                    .into_iter()
+                    .filter(|shape| !entry.is_nested() || shape.groups.count() > 1);
+                for (shape, length) in shapes.flat_map(|shape| lengths.map(|length| (shape.clone(), length)))
+                {
+                    let most = match entry.is_nested() {
+                        true => select::half(&shape.groups.sums(length)),
+                        false => select::half(&(0..p).map(length).collect::<Vec<_>>()),
+                    };
+                    for plan in entry.plans(&shape) {
+                        for (i, side) in (0..plan.rounds()).flat_map(|i| [(i, Side::Put), (i, Side::Arrival)])
+                        {
+                            let mut carried = 0;
+                            each_block(&*plan, i, side, &mut |part| carried += length(part));
+                            let name = (entry.collective, entry.name);
+                            assert!(carried as u64 <= most, "{name:?}, p = {p}, round {i}: {carried}");
+                        }
                     }
                 }
             }

@@ -47,6 +47,39 @@ fn blocks_grow_with_the_root_of_the_size() {
 }
 
 #[test]
+fn short_vectors_are_cut_smaller_than_a_packet_s_worth_where_processors_keep_up() {
+    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd };
+    let blocks = |p, kib: u64, costs| whole(kib << 10, p).blocks_of_whole(&costs, FREE);
+    assert_eq!([12, 32, 256].map(|kib| blocks(8, kib, link(4.0))), [4, 10, 37]);
+    assert_eq!([12, 32, 256].map(|kib| blocks(16, kib, link(8.0))), [5, 9, 37]);
+    assert_eq!([12, 32].map(|kib| blocks(8, kib, link(100.0))), [1, 4], "a block costs more than it saves");
+    assert_eq!([12, 32].map(|kib| blocks(8, kib, Costs::default())), [1, 4], "links that are quick");
+}
+
+#[test]
+fn short_parts_that_differ_are_cut_where_processors_keep_up() {
+    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd };
+    let name = |p: u32, unit: usize, costs| {
+        let counts: Vec<_> = (0..p as usize).map(|rank| rank % 3 * unit).collect();
+        let problem = parts(p, &counts);
+        let entry = problem.algorithm(&costs).unwrap();
+        (entry.name, problem.blocks(entry, &costs, FREE))
+    };
+    assert_eq!((name(8, 2340, link(4.0)), name(8, 1200, link(4.0))), (("circulant-n", 4), ("circulant", 1)));
+    assert_eq!(name(16, 2340, link(8.0)), ("circulant", 1), "processors are what a round waits for");
+    assert_eq!(name(8, 2340, Costs::default()), ("circulant", 1));
+}
+
+#[test]
+fn whole_parts_that_differ_go_in_slots_where_the_heaviest_half_fits_one() {
+    let costs = Costs { latency: 1e-4, byte: 8e-8, block: 1e-5, crowd: 1.0 };
+    let entry = catalogue::named(Collective::Allgatherv, "circulant").unwrap();
+    let in_slots = |counts: &[usize]| parts(4, counts).is_small(entry, 1, &costs);
+    assert!(in_slots(&[9000, 7000, 9000, 7000]), "two of 9000 never travel together");
+    assert!(!in_slots(&[9000, 9000, 7000, 7000]));
+}
+
+#[test]
 fn two_ranks_need_one_block() {
     assert_eq!(whole(1 << 30, 2).blocks_of_whole(&Costs::default(), FREE), 1);
     assert_eq!(whole(1 << 30, 1).blocks_of_whole(&Costs::default(), FREE), 1);
