@@ -127,7 +127,7 @@ fn sharing(p: u32) -> Vec<Communicator> {
     let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
     all.iter_mut().for_each(|shm| shm.connect(&cards).unwrap());
     let found: Vec<_> = all.iter_mut().map(|shm| shm.probe(None)).collect();
-    all.iter_mut().for_each(|shm| shm.agree(&found, None).unwrap());
+    all.iter_mut().for_each(|shm| shm.agree(&found, None, false).unwrap());
     Communicator::of_transports(all.into_iter().map(|shm| Box::new(shm) as Box<dyn Transport>).collect())
         .unwrap()
 }

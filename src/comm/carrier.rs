@@ -177,7 +177,7 @@ pub fn try_shm(settings: &Settings) -> Result<String> {
     shm.connect(&[shm.card()?])?;
     let findings = shm.probe(settings.shm_copy);
     let why = findings.unwritable.clone().map_or(String::new(), |why| format!(" ({why})"));
-    shm.agree(&[findings], settings.shm_copy)?;
+    shm.agree(&[findings], settings.shm_copy, false)?;
     Ok(format!("slices {}{why}", shm.way()))
 }
 
@@ -225,7 +225,7 @@ fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
     let cards: Vec<_> = node.iter().map(|&rank| cards[rank as usize].clone()).collect();
     shm.connect(&cards)?;
     let findings: Vec<Findings> = meeting.swap(&shm.probe(settings.shm_copy))?;
-    shm.agree(&findings, settings.shm_copy)?;
+    shm.agree(&findings, settings.shm_copy, meeting.ranks_per_core() > 1.0)?;
     Ok(shm)
 }
 

@@ -190,7 +190,7 @@ mod tests {
         near.connect(&cards)?;
         let found = exchange.allgather(&serde_json::to_vec(&near.probe(Some(way))).unwrap())?;
         let found: Vec<_> = found.iter().map(|found| serde_json::from_slice(found).unwrap()).collect();
-        near.agree(&found, Some(way))?;
+        near.agree(&found, Some(way), false)?;
         let tcp = Some("tcp".to_owned());
         let choice = choose(&Request { provider: tcp, one_machine: true, interface: None })?;
         let mut mixed = Mixed::new(near, Fabric::open(&choice, place)?, &node);

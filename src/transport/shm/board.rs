@@ -16,8 +16,8 @@ use crate::transport::segment::{Label, Mapping};
 /// Notices that a rank has room for.
 pub const NOTICES: usize = 4096;
 /// Chunks on their way, and the most bytes of one.
-pub const CHUNKS: usize = 32;
-pub const CHUNK: usize = 32 << 10;
+pub const CHUNKS: usize = 16;
+pub const CHUNK: usize = 16 << 10;
 
 /// A rank's board, one's own or a peer's. Zeroed at first.
 pub struct Board {
@@ -116,6 +116,8 @@ pub struct Destination {
     pub address: u64,
     /// How many bytes.
     pub len: u64,
+    /// How many of the put's bytes come behind them.
+    pub behind: u64,
 }
 
 impl Chunks {

@@ -28,6 +28,7 @@ pub mod plain;
 mod primitive;
 mod remote;
 mod ring;
+mod stream;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -48,12 +49,13 @@ use super::{
 };
 use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
-use board::{Board, CHUNK, CHUNKS, Chunks, Destination, NOTICES};
+use board::{Board, NOTICES};
 use card::Card;
 use home::{Home, Missing, Pipe, State};
 use peer::{Handles, Peer, Windows};
 use remote::SEGMENTS;
 use ring::Reader;
+use stream::{Inflow, Outflow};
 
 /// How bytes get into a peer's private memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +101,10 @@ pub struct Findings {
 const PRIVATE: u64 = 1 << 63;
 /// Puts of so many bytes are copied in a moment. All are [`Posted::Done`].
 const INJECT: usize = 4096;
+/// The most bytes of a put.
+const MOST: usize = isize::MAX as usize;
+/// Puts of at most so many bytes always stream through chunks: for the kernel it takes longer to begin.
+const STREAMED: usize = 64 << 10;
 const IN_FLIGHT: usize = 256;
 /// How long to leave a rank alone that is about to leave the gate.
 const MOMENT: Duration = Duration::from_micros(20);
@@ -120,8 +126,10 @@ pub struct Shm {
     open: bool,
     board: Board,
     notices: Reader,
-    /// Where this rank's chunks arrive, if they do.
-    chunks: Option<Inflow>,
+    /// Where this rank's chunks arrive, once it has private memory.
+    inflow: Option<Inflow>,
+    /// Puts that still go through those of others.
+    outflow: Vec<Outflow>,
     bell: Bell,
     peers: Vec<Peer>,
     bells: Handles,
@@ -131,13 +139,6 @@ pub struct Shm {
     doormat: Box<AtomicU64>,
     /// Given back when nobody here uses the board any more.
     board_segment: Segment,
-}
-
-/// Chunks that arrive.
-struct Inflow {
-    chunks: Chunks,
-    reader: Reader,
-    _segment: Segment,
 }
 
 /// The pipe that a rank sleeps on.
@@ -171,6 +172,13 @@ fn closed(call: &str) -> Error {
     Error::transport(call, "the transport was shut down", "make no calls after the shutdown")
 }
 
+impl Regions {
+    /// The one with this key.
+    fn of(&self, key: u64) -> Option<&Memory> {
+        self.memory.get(&(key & !PRIVATE))
+    }
+}
+
 /// A panic leaves the table whole: every change to it is one call.
 fn lock(regions: &Mutex<Regions>) -> MutexGuard<'_, Regions> {
     regions.lock().unwrap_or_else(PoisonError::into_inner)
@@ -198,7 +206,8 @@ impl Shm {
             open: true,
             board,
             notices: Reader::new(NOTICES as u64 / 8),
-            chunks: None,
+            inflow: None,
+            outflow: Vec::new(),
             bell: Bell::new()?,
             peers: Vec::new(),
             bells: Handles::default(),
@@ -245,36 +254,39 @@ impl Shm {
         Findings { unreachable, unwritable }
     }
 
-    /// Takes the way that all can go, given what every rank has found, in the order of their names: also those of
-    /// other groups, who go the same way then. Fails where one cannot reach its
-    /// peer, or where the way that is wanted is not open.
-    pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>) -> Result<()> {
+    /// Takes a way that all can go, given what every rank has found, in the order of their names: also those of
+    /// other groups. Fails where one cannot reach its peer, or where the way that is wanted is not open. Where both are, and
+    /// none is wanted, long puts stream, in which both ends copy at one time, unless ranks are `crowded`: then the target
+    /// has no core of its own to copy with.
+    pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>, crowded: bool) -> Result<()> {
         if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
             return Err(Error::NoTransport(format!("shm (rank {rank} does not reach {why})")));
         }
         let unwritable = first(findings, |found| found.unwritable.as_ref());
         match (unwritable, wanted) {
-            (None, _) => self.way = Way::Writev,
+            (None, Some(Way::Writev)) => self.way = Way::Writev,
+            (None, _) => self.way = if crowded { Way::Writev } else { Way::Ring },
             (Some((rank, why)), Some(Way::Writev)) => {
                 let what = format!("rank {rank} may not write the memory of {why}");
                 let cure = "unset CIRCULANT_SHM_COPY, or allow it (seccomp, kernel.yama.ptrace_scope)";
                 return Err(Error::transport("process_vm_writev", what, cure));
             }
-            (Some(_), _) => self.show_chunks()?,
+            (Some(_), _) => {
+                self.way = Way::Ring;
+                // What was allowed to peers is of no use.
+                home::let_write(PTracer::None);
+            }
         }
         Ok(())
     }
 
+    /// Where puts into its private memory arrive, unless the kernel makes them.
     fn show_chunks(&mut self) -> Result<()> {
-        self.way = Way::Ring;
-        // What was allowed to peers is of no use.
-        home::let_write(PTracer::None);
-        let segment = Segment::create(Chunks::BYTES)?;
-        let chunks = Chunks::over(segment.map()?).ok_or_else(|| {
-            Error::transport("mmap", "there is less room for chunks than was made", "report this")
-        })?;
-        self.board.show_chunks(segment.label());
-        self.chunks = Some(Inflow { chunks, reader: Reader::new(1), _segment: segment });
+        if self.inflow.is_none() {
+            let inflow = Inflow::new()?;
+            self.board.show_chunks(inflow.label());
+            self.inflow = Some(inflow);
+        }
         Ok(())
     }
 
@@ -287,21 +299,15 @@ impl Shm {
         if self.open { Ok(()) } else { Err(closed(call)) }
     }
 
-    /// The most bytes of a put to there: any number where they need no chunk, whatever the limits promise.
-    fn longest(&self, to: RemoteKey) -> usize {
-        if Target::of(to) == Target::Private { self.limits().max_put } else { isize::MAX as usize }
-    }
-
     /// The bytes of a put that keeps to the contract.
     fn check(&self, put: &Put<'_>) -> Result<usize> {
         let (len, furthest) = extent(put.segments);
-        let fits = furthest <= put.from.memory.len() && len <= self.longest(put.to);
+        let fits = furthest <= put.from.memory.len() && len <= MOST;
         let known = (put.peer as usize) < self.peers.len() && put.segments.len() <= SEGMENTS;
         if fits && known {
             return Ok(len);
         }
-        let most = self.longest(put.to);
-        Err(self.refusal(put.peer, put.segments.len(), put.from.memory.len(), furthest, len, most))
+        Err(self.refusal(put.peer, put.segments.len(), put.from.memory.len(), furthest, len, MOST))
     }
 
     /// Why a put of so many bytes, up to this one of its region, is not made.
@@ -379,48 +385,39 @@ impl Shm {
         Ok(Posted::Done)
     }
 
-    /// Copies the bytes into a chunk, which tells the peer where they belong.
-    fn put_through_ring(&mut self, put: &Put<'_>) -> Result<Posted> {
-        let Shm { place, peers, bells, .. } = self;
-        let Peer { name, card, board, chunks, .. } = &mut peers[put.peer as usize];
-        let board = board.of(card, place.size as usize).map_err(|e| e.of(*name, "board"))?;
-        // A peer that has not yet agreed on the way does not show them.
-        let Some(label) = board.chunks() else { return Ok(Posted::Busy) };
-        let chunks = chunks.of(card, label).map_err(|e| e.of(*name, "ring"))?;
-        let Some(cell) = chunks.ring().claim() else { return Ok(Posted::Busy) };
-        let address = put.to.base.wrapping_add(put.to_offset);
-        let to = Destination { key: put.to.key, address, len: put.len() as u64 };
-        let chunk = chunks.chunk(cell).as_ptr();
-        // SAFETY: - the chunk is in the mapping, and this writer's alone until it is published
-        //         - a chunk holds as many bytes as a put may have (`check`)
-        unsafe {
-            (&raw mut (*chunk).to).write(to);
-            gather(&put.from.memory, put.segments, (&raw mut (*chunk).bytes).cast());
+    /// Lets a put stream through chunks.
+    fn put_through_ring(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
+        let mut outflow = Outflow::new(put, len);
+        let peer = &mut self.peers[put.peer as usize];
+        if !outflow.pour(peer, &mut self.bells, self.place.size as usize)? {
+            return Ok(Posted::Busy);
         }
-        chunks.ring().publish(cell, put.notice);
-        wake(board, *name, card, bells)?;
-        Ok(Posted::Done)
+        if outflow.is_done() {
+            return Ok(Posted::Done);
+        }
+        self.outflow.push(outflow);
+        Ok(Posted::Pending)
     }
 
-    /// Chunks that have arrived go to where they belong.
-    fn take_chunks(&mut self, events: &mut Vec<Event>) -> Result<()> {
-        let Some(Inflow { chunks, reader, .. }) = &mut self.chunks else { return Ok(()) };
-        for _ in 0..CHUNKS {
-            let Some((cell, notice)) = reader.peek(chunks.ring()) else { break };
-            let chunk = chunks.chunk(cell).as_ptr();
-            // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on
-            let (to, bytes) = unsafe { ((*chunk).to, &(*chunk).bytes) };
-            deliver(&lock(&self.regions), to, bytes)?;
-            reader.advance(chunks.ring());
-            events.push(Event::Notice(notice));
+    /// Puts that are on their way go on.
+    fn pour_on(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        let Shm { outflow, peers, bells, place, .. } = self;
+        for one in &mut *outflow {
+            one.pour(&mut peers[one.peer as usize], bells, place.size as usize)?;
         }
+        outflow.retain(|one| {
+            if one.is_done() {
+                events.push(Event::Sent(one.token));
+            }
+            !one.is_done()
+        });
         Ok(())
     }
 
     /// Whether a poll would give something.
     fn has_arrivals(&self) -> bool {
-        let chunk = |inflow: &Inflow| inflow.reader.peek(inflow.chunks.ring()).is_some();
-        self.notices.peek(self.board.notices()).is_some() || self.chunks.as_ref().is_some_and(chunk)
+        self.notices.peek(self.board.notices()).is_some()
+            || self.inflow.as_ref().is_some_and(Inflow::has_some)
     }
 
     /// Lets no put in any more, and waits for those that are in already. Who was killed inside is not waited
@@ -458,11 +455,7 @@ impl Transport for Shm {
     }
 
     fn limits(&self) -> Limits {
-        let max_put = match self.way {
-            Way::Writev => isize::MAX as usize,
-            Way::Ring => CHUNK,
-        };
-        Limits { inject: INJECT, max_put, segments: SEGMENTS, in_flight: IN_FLIGHT }
+        Limits { inject: INJECT, max_put: MOST, segments: SEGMENTS, in_flight: IN_FLIGHT }
     }
 
     fn allocate(&mut self, len: usize) -> Result<Memory> {
@@ -475,6 +468,7 @@ impl Transport for Shm {
             let remote = RemoteKey { base: 0, key: label.number() }.into();
             return Ok(Region { memory, remote, descriptor: 0, registration: Arc::new(()) });
         }
+        self.show_chunks()?;
         let regions = Arc::clone(&self.regions);
         let mut table = lock(&regions);
         table.last += 1;
@@ -520,8 +514,10 @@ impl Transport for Shm {
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         self.check_open("put")?;
         let len = self.check(put)?;
-        match (Target::of(put.to), self.way) {
-            (Target::Private, Way::Ring) if len > 0 => self.put_through_ring(put),
+        match Target::of(put.to) {
+            Target::Private if len > 0 && (self.way == Way::Ring || len <= STREAMED) => {
+                self.put_through_ring(put, len)
+            }
             _ => self.put_directly(put, len),
         }
     }
@@ -562,7 +558,10 @@ impl Transport for Shm {
         self.check_open("poll")?;
         // Not without end, where peers are faster.
         events.extend(std::iter::from_fn(|| self.next_notice()).take(NOTICES).map(Event::Notice));
-        self.take_chunks(events)
+        if let Some(inflow) = &mut self.inflow {
+            inflow.take(&lock(&self.regions), events)?;
+        }
+        if self.outflow.is_empty() { Ok(()) } else { self.pour_on(events) }
     }
 
     fn next_notice(&mut self) -> Option<Notice> {
@@ -580,7 +579,7 @@ impl Transport for Shm {
     }
 
     fn is_quiet(&self) -> bool {
-        self.open && !self.has_arrivals()
+        self.open && self.outflow.is_empty() && !self.has_arrivals()
     }
 
     fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
@@ -598,7 +597,8 @@ impl Transport for Shm {
         self.peers.clear();
         self.bells.clear();
         self.lives.clear();
-        self.chunks = None;
+        self.inflow = None;
+        self.outflow.clear();
         lock(&self.regions).memory.clear();
     }
 }
@@ -611,7 +611,12 @@ impl Sleeper for Shm {
         }
         self.board.alarm().set();
         // What came before the alarm was set has rung for nobody.
-        Ok(if self.has_arrivals() { Bed::Nowhere } else { Bed::Until(self.bell.reader.as_fd()) })
+        Ok(match () {
+            () if self.has_arrivals() => Bed::Nowhere,
+            // Nobody tells that a chunk is free again.
+            () if !self.outflow.is_empty() => Bed::Nap(MOMENT),
+            () => Bed::Until(self.bell.reader.as_fd()),
+        })
     }
 
     fn rise(&mut self, rung: bool) {
@@ -689,7 +694,7 @@ unsafe fn gather(from: &Memory, segments: &[Run], mut to: *mut u8) {
 }
 
 /// Lets the kernel write a put's bytes into the peer's private memory: where the key says, as the kernel knows
-/// the peer's pages, and not its regions. Chunks are checked by the peer ([`deliver`]).
+/// the peer's pages, and not its regions. What streams through chunks is checked by the peer.
 fn write_private(put: &Put<'_>, name: Rank, card: &Card, lives: &mut Handles) -> Result<()> {
     let life = lives.of(name, || card.home.life(card.board).map_err(|e| e.of(name, "process")))?;
     // Its number may be somebody else's by now.
@@ -706,20 +711,6 @@ fn write_private(put: &Put<'_>, name: Rank, card: &Card, lives: &mut Handles) ->
             let what = format!("{error}, {} bytes to rank {name}", put.len());
             Error::transport("process_vm_writev", what, "CIRCULANT_SHM_COPY=ring does without")
         }
-    })
-}
-
-/// Writes a chunk's bytes into the region that they are for.
-fn deliver(regions: &Regions, to: Destination, bytes: &[u8; CHUNK]) -> Result<()> {
-    let delivered = regions.memory.get(&(to.key & !PRIVATE)).and_then(|memory| {
-        let bytes = bytes.get(..usize::try_from(to.len).ok()?)?;
-        let offset = to.address.checked_sub(memory.address().as_ptr() as u64)? as usize;
-        let fits = offset.checked_add(bytes.len())? <= memory.len();
-        fits.then(|| memory.write(offset, bytes))
-    });
-    delivered.ok_or_else(|| {
-        let what = format!("a peer put {} bytes into a region that is gone, or beyond its end", to.len);
-        Error::transport("poll", what, "are all ranks of one version and one job?")
     })
 }
 

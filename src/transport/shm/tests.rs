@@ -9,7 +9,7 @@ fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
     let own = serde_json::to_vec(&shm.probe(Some(way))).unwrap();
     let findings: Vec<_> =
         exchange.allgather(&own)?.iter().map(|f| serde_json::from_slice(f).unwrap()).collect();
-    shm.agree(&findings, Some(way))?;
+    shm.agree(&findings, Some(way), false)?;
     Ok(shm)
 }
 
@@ -31,7 +31,7 @@ fn ring_of(ranks: u32) -> Vec<Shm> {
     let unwritable = Findings { unwritable: Some("a test".to_owned()), ..Findings::default() };
     for shm in &mut all {
         shm.connect(&cards).unwrap();
-        shm.agree(std::slice::from_ref(&unwritable), None).unwrap();
+        shm.agree(std::slice::from_ref(&unwritable), None, false).unwrap();
     }
     all
 }
@@ -103,7 +103,7 @@ fn a_message_is_seen_whole_when_its_seal_is() {
 
 /// Polls while the target has no room: that may wait for this rank in turn.
 fn put(shm: &mut Shm, events: &mut Vec<Event>, put: &Put<'_>) {
-    while shm.put(put).unwrap() != Posted::Done {
+    while shm.put(put).unwrap() == Posted::Busy {
         shm.poll(events).unwrap();
         std::thread::yield_now();
     }
@@ -203,11 +203,14 @@ fn one_rank_that_may_not_write_lets_all_go_through_the_ring_unless_writing_is_wa
     let free = Findings::default();
     let forbidden = Findings { unwritable: Some("rank 0: process_vm_writev: EPERM".into()), ..free.clone() };
     let mut shm = alone();
-    shm.agree(&[free.clone(), free.clone()], None).unwrap();
-    assert_eq!((shm.way(), shm.limits().max_put), (Way::Writev, isize::MAX as usize));
-    shm.agree(&[free.clone(), forbidden.clone()], None).unwrap();
-    assert_eq!((shm.way(), shm.limits().max_put), (Way::Ring, CHUNK));
-    let error = shm.agree(&[free, forbidden], Some(Way::Writev)).unwrap_err().to_string();
+    let mut way = |findings: [&Findings; 2], wanted, crowded| {
+        shm.agree(&findings.map(Clone::clone), wanted, crowded).map(|()| shm.way())
+    };
+    assert_eq!(way([&free, &free], None, false).unwrap(), Way::Ring);
+    assert_eq!(way([&free, &free], None, true).unwrap(), Way::Writev, "the target has no core of its own");
+    assert_eq!(way([&free, &free], Some(Way::Writev), false).unwrap(), Way::Writev);
+    assert_eq!(way([&free, &forbidden], None, true).unwrap(), Way::Ring);
+    let error = way([&free, &forbidden], Some(Way::Writev), true).unwrap_err().to_string();
     assert!(
         error.contains("rank 1 may not write the memory of rank 0") && error.contains("unset"),
         "{error}"
@@ -217,7 +220,7 @@ fn one_rank_that_may_not_write_lets_all_go_through_the_ring_unless_writing_is_wa
 #[test]
 fn one_rank_that_does_not_reach_its_peer_is_named_to_all() {
     let lost = Findings { unreachable: Some("rank 2: it is not in /proc".into()), ..Findings::default() };
-    let error = alone().agree(&[Findings::default(), lost], None).unwrap_err();
+    let error = alone().agree(&[Findings::default(), lost], None, false).unwrap_err();
     assert_eq!(error.to_string(), "no transport: shm (rank 1 does not reach rank 2: it is not in /proc)");
 }
 

@@ -1,0 +1,151 @@
+//! Puts into private memory that the kernel does not write: their bytes stream through chunks in shared memory, which
+//! the source fills while the target empties those before.
+//!
+//! There are so few chunks that they stay in the processors' caches. Where all are full a put goes on at the next
+//! polls, and is told of when its last chunk is filled.
+
+use smallvec::SmallVec;
+
+use super::board::{CHUNK, CHUNKS, Chunk, Chunks, Destination};
+use super::peer::{Handles, Peer};
+use super::ring::Reader;
+use super::{Regions, Run, gather, wake};
+use crate::error::{Error, Result};
+use crate::rank::Rank;
+use crate::transport::memory::Memory;
+use crate::transport::segment::{Label, Segment};
+use crate::transport::{Event, Notice, Put, Token};
+
+/// Chunks that arrive.
+pub struct Inflow {
+    chunks: Chunks,
+    reader: Reader,
+    segment: Segment,
+}
+
+impl Inflow {
+    /// Fails where there is no memory for them.
+    pub fn new() -> Result<Inflow> {
+        let segment = Segment::create(Chunks::BYTES)?;
+        let chunks = Chunks::over(segment.map()?).ok_or_else(|| {
+            Error::transport("mmap", "there is less room for chunks than was made", "report this")
+        })?;
+        Ok(Inflow { chunks, reader: Reader::new(CHUNKS as u64 / 4), segment })
+    }
+
+    /// What others find them by.
+    pub fn label(&self) -> Label {
+        self.segment.label()
+    }
+
+    /// Whether there are any.
+    pub fn has_some(&self) -> bool {
+        self.reader.peek(self.chunks.ring()).is_some()
+    }
+
+    /// Chunks that have arrived go to where they belong.
+    pub fn take(&mut self, regions: &Regions, events: &mut Vec<Event>) -> Result<()> {
+        // Not without end, where peers are faster.
+        for _ in 0..CHUNKS {
+            let Some((cell, notice)) = self.reader.peek(self.chunks.ring()) else { break };
+            let chunk = self.chunks.chunk(cell).as_ptr();
+            // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on
+            let (to, bytes) = unsafe { ((*chunk).to, &(*chunk).bytes) };
+            deliver(regions, to, bytes)?;
+            self.reader.advance(self.chunks.ring());
+            if to.behind == 0 {
+                events.push(Event::Notice(notice));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A put on its way through chunks.
+pub struct Outflow {
+    /// To whom.
+    pub peer: Rank,
+    /// What is told of when it is done.
+    pub token: Token,
+    notice: Notice,
+    from: Memory,
+    /// What is still to be put.
+    rest: SmallVec<[Run; 2]>,
+    /// Where that belongs.
+    to: Destination,
+}
+
+impl Outflow {
+    /// Of a put of so many bytes, which lies in its region.
+    pub fn new(put: &Put<'_>, len: usize) -> Outflow {
+        let address = put.to.base.wrapping_add(put.to_offset);
+        let to = Destination { key: put.to.key, address, len: 0, behind: len as u64 };
+        // The next one is the last, so that it can be taken away.
+        let rest = put.segments.iter().rev().copied().collect();
+        let Put { peer, token, notice, .. } = *put;
+        Outflow { peer, token, notice, from: put.from.memory.clone(), rest, to }
+    }
+
+    /// Whether all has been poured.
+    pub fn is_done(&self) -> bool {
+        self.to.behind == 0
+    }
+
+    /// Fills as many of the peer's chunks as are free, each of which it is told; whether any was.
+    pub fn pour(&mut self, peer: &mut Peer, bells: &mut Handles, ranks: usize) -> Result<bool> {
+        let Peer { name, card, board, chunks, .. } = peer;
+        let board = board.of(card, ranks).map_err(|e| e.of(*name, "board"))?;
+        // A peer that is about to agree on the way does not show them yet.
+        let Some(label) = board.chunks() else { return Ok(false) };
+        let chunks = chunks.of(card, label).map_err(|e| e.of(*name, "ring"))?;
+        let before = self.to.behind;
+        while !self.is_done()
+            && let Some(place) = chunks.ring().claim()
+        {
+            self.fill(chunks.chunk(place).as_ptr());
+            chunks.ring().publish(place, self.notice);
+            wake(board, *name, card, bells)?;
+        }
+        Ok(self.to.behind < before)
+    }
+
+    /// Copies what is next into a chunk, which is in its mapping and this writer's alone until it is published.
+    fn fill(&mut self, chunk: *mut Chunk) {
+        let room = (self.to.behind as usize).min(CHUNK);
+        self.to.len = room as u64;
+        self.to.behind -= room as u64;
+        // SAFETY: - the chunk is this writer's (the caller), who knows the address of the field by it
+        unsafe { (&raw mut (*chunk).to).write(self.to) };
+        // SAFETY: as above
+        let bytes = unsafe { &raw mut (*chunk).bytes }.cast::<u8>();
+        let mut filled = 0;
+        while filled < room
+            && let Some(next) = self.rest.last_mut()
+        {
+            let some = Run { len: next.len.min(room - filled), ..*next };
+            // SAFETY: - a chunk has room for it (`room`)
+            //         - the segments lie in their memory (`Shm::check`), which is alive
+            unsafe { gather(&self.from, &[some], bytes.add(filled)) };
+            filled += some.len;
+            *next = Run { offset: next.offset + some.len, len: next.len - some.len };
+            if next.len == 0 {
+                self.rest.pop();
+            }
+        }
+        self.to.address = self.to.address.wrapping_add(room as u64);
+    }
+}
+
+/// Writes a chunk's bytes into the region that they are for.
+fn deliver(regions: &Regions, to: Destination, bytes: &[u8; CHUNK]) -> Result<()> {
+    let delivered = regions.of(to.key).and_then(|memory| {
+        let bytes = bytes.get(..usize::try_from(to.len).ok()?)?;
+        let offset = to.address.checked_sub(memory.address().as_ptr() as u64)? as usize;
+        let fits = offset.checked_add(bytes.len())? <= memory.len();
+        fits.then(|| memory.write(offset, bytes))
+    });
+    delivered.ok_or_else(|| {
+        let what = format!("a peer put {} bytes into a region that is gone, or beyond its end", to.len);
+        Error::transport("poll", what, "are all ranks of one version and one job?")
+    })
+}
