@@ -118,7 +118,7 @@ fn shared(way: Way, node: &[Rank], exchange: &mut dyn Exchange) -> Result<Shm> {
     let found = serde_json::to_vec(&shm.probe(Some(way))).expect("findings are text");
     let found = exchange.allgather(&found)?;
     let found: Vec<_> = found.iter().map(|found| serde_json::from_slice(found).expect("findings")).collect();
-    shm.agree(&found, Some(way))?;
+    shm.agree(&found, Some(way), false)?;
     Ok(shm)
 }
 

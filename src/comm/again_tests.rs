@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::tests::{faulty, on_threads};
 use super::*;
 use crate::fold::{self, Sum};
-use crate::transport::faulty::Faults;
+use crate::transport::faulty::{Faults, Faulty};
 use crate::transport::shm::Shm;
 
 /// Times that each call is made.
@@ -121,15 +121,32 @@ fn a_transport_that_is_busy_and_late_changes_nothing() {
     }
 }
 
-/// Ranks of one process that share memory as processes do.
-fn sharing(p: u32) -> Vec<Communicator> {
+/// Ranks of one process that share memory as processes do, perhaps by a transport that is made worse.
+fn sharing(p: u32, worse: impl Fn(Shm) -> Box<dyn Transport>) -> Vec<Communicator> {
     let mut all: Vec<_> = (0..p).map(|rank| Shm::open(Place { rank, size: p }).unwrap()).collect();
     let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
     all.iter_mut().for_each(|shm| shm.connect(&cards).unwrap());
     let found: Vec<_> = all.iter_mut().map(|shm| shm.probe(None)).collect();
     all.iter_mut().for_each(|shm| shm.agree(&found, None, false).unwrap());
-    Communicator::of_transports(all.into_iter().map(|shm| Box::new(shm) as Box<dyn Transport>).collect())
-        .unwrap()
+    Communicator::of_transports(all.into_iter().map(worse).collect()).unwrap()
+}
+
+fn as_it_is(shm: Shm) -> Box<dyn Transport> {
+    Box::new(shm)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn messages_that_are_seen_before_they_are_told_of_are_taken_once() {
+    for p in [2, 3, 5] {
+        again_and_again(sharing(p, as_it_is));
+        // Posts are refused, and notices come late and in any order.
+        let faults = Faults { refuse: 60, delay: 100, lose: 0 };
+        again_and_again(sharing(p, |shm| {
+            let seed = u64::from(p) << 8 | u64::from(shm.place().rank);
+            Box::new(Faulty::new(shm, faults, seed))
+        }));
+    }
 }
 
 #[test]
@@ -137,7 +154,7 @@ fn sharing(p: u32) -> Vec<Communicator> {
 fn two_ranks_that_share_memory_fold_half_of_a_long_vector_each() {
     const LEN: usize = 5 << 18;
     for root in 0..2 {
-        let folded = on_threads(sharing(2), |comm| {
+        let folded = on_threads(sharing(2, as_it_is), |comm| {
             let folds = Arc::new(AtomicUsize::new(0));
             let add = || {
                 let folds = Arc::clone(&folds);

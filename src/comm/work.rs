@@ -84,7 +84,10 @@ impl Communicator {
             Counts::Pairs(..) => (0, 0, 0),
             Counts::Equal => match call.collective {
                 Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p), bytes / 4),
-                other if other.numbering() == Numbering::Parts => (bytes, bytes / u64::from(p), bytes / 2),
+                other if other.numbering() == Numbering::Parts => {
+                    let part = bytes / u64::from(p);
+                    (bytes, part, part * u64::from(p / 2))
+                }
                 _ => (bytes, bytes, bytes),
             },
         };
@@ -289,4 +292,24 @@ fn digest(counts: &[usize]) -> u32 {
         |hash: u64, &count: &usize| (hash ^ count as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
     let hash = counts.iter().fold(0xcbf2_9ce4_8422_2325, mix);
     ((hash ^ hash >> 32) as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Call;
+
+    #[test]
+    fn parts_of_one_size_are_the_same_problem_with_counts_and_without() {
+        for p in 1..=9 {
+            let comm = &Communicator::loopback(p, 0).unwrap()[0];
+            let counts = vec![1500; p as usize];
+            let (equal, each) = (Call::<u32>::allgather().raw, Call::<u32>::allgatherv(&counts).raw);
+            let sizes = |call| {
+                let Problem { bytes, largest, half, .. } = comm.problem(call, 1500 * p as usize);
+                (bytes, largest, half)
+            };
+            assert_eq!(sizes(&equal), sizes(&each), "{p} ranks");
+        }
+    }
 }

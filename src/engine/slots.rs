@@ -2,8 +2,9 @@
 //!
 //! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
 //! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot
-//! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is `2 · channels · SLOTS ·` the slot's size,
-//! whatever is sent. Channels come in *banks*, each one registered memory: wide ones, whose slots carry
+//! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is
+//! `2 · channels · SLOTS ·` the slot's size, whatever is sent. Messages go round the slots that are free, so that the
+//! receiver knows where the next one is to be expected, and may see it there before it is told of. Channels come in *banks*, each one registered memory: wide ones, whose slots carry
 //! data, to the neighbours on a communicator's circulant graph; narrow ones, for words about memory only, to
 //! everybody else.
 #![forbid(unsafe_code)]
@@ -24,7 +25,7 @@ pub const SLOTS: usize = 8;
 pub const PAYLOAD: usize = 16384;
 /// Bytes of a wide slot.
 pub const WIDE: usize = (HEAD + PAYLOAD).next_multiple_of(LINE);
-/// Slots begin with a cache line, as boards and windows do.
+/// Wide slots begin with a cache line, as boards and windows do.
 const LINE: usize = 64;
 /// Bytes of a narrow slot.
 pub const NARROW: usize = HEADER;
@@ -476,9 +477,9 @@ impl Channel {
     /// The memory that messages are posted into, and where its slots begin there; `None` where they are put from the outbox.
     fn inbox(&mut self, transport: &mut dyn Transport) -> Result<Option<(&Memory, usize)>> {
         if let Inbox::Unseen = self.posted {
-            let RemoteKey { base, .. } = self.inbox_there;
-            self.posted = match transport.inbox(self.rank, RemoteKey { base: 0, ..self.inbox_there })? {
-                Some(memory) => Inbox::At(memory, base as usize),
+            // Where its own slots begin, as the key says.
+            self.posted = match transport.inbox(self.rank, self.inbox_there)? {
+                Some(memory) => Inbox::At(memory, self.inbox_there.base as usize),
                 None => Inbox::Far,
             };
         }
@@ -511,5 +512,93 @@ impl Bank {
     /// Where a slot lies in this rank's inbox and outbox.
     fn place(&self, channel: usize, slot: usize) -> usize {
         ((channel - self.first) * SLOTS + slot) * self.slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rank::Place;
+    use crate::transport::shm::Shm;
+
+    #[test]
+    fn messages_go_round_the_free_slots_and_no_seal_is_zero_or_comes_twice_in_a_row() {
+        let (mut there, mut here) = (Round::default(), Round::default());
+        let mut last = [0; SLOTS];
+        let mut chance = fastrand::Rng::with_seed(7);
+        for _ in 0..5000 {
+            let free = chance.u8(..);
+            assert_eq!(there.next(free), here.next(free), "both ends expect the same");
+            let Some((slot, seal)) = there.next(free) else {
+                assert_eq!(free, 0);
+                continue;
+            };
+            assert!(free >> slot & 1 == 1 && seal != 0 && seal != last[slot]);
+            last[slot] = seal;
+            there.pass(slot);
+            here.pass(slot);
+        }
+        let mut round = Round::default();
+        let slots: Vec<_> = (0..10)
+            .filter_map(|_| {
+                let (slot, _) = round.next(0b1011_0110)?;
+                round.pass(slot);
+                Some(slot)
+            })
+            .collect();
+        assert_eq!(slots, [1, 2, 4, 5, 7, 1, 2, 4, 5, 7]);
+    }
+
+    /// Two ranks with a channel between them, in shared memory.
+    fn two() -> [(Shm, Slots, Tokens); 2] {
+        let mut all: Vec<_> = (0..2).map(|rank| Shm::open(Place { rank, size: 2 }).unwrap()).collect();
+        let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
+        all.iter_mut().for_each(|shm| shm.connect(&cards).unwrap());
+        let mut slots = [Slots::default(), Slots::default()];
+        let cards: Vec<_> =
+            (0..2).map(|i| slots[i].add(&mut all[i], &[1 - i as Rank], WIDE).unwrap()).collect();
+        for i in 0..2 {
+            slots[i].connect(&all[i], &cards[i], |peer| cards[peer as usize].there(i as Rank)).unwrap();
+        }
+        let mut ends = all.into_iter().zip(slots).map(|(shm, slots)| (shm, slots, Tokens::new(8)));
+        std::array::from_fn(|_| ends.next().unwrap())
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no memfd_create")]
+    fn what_is_seen_is_no_news_when_it_is_told_of_and_not_more_is_seen_than_is_to_be_told_of() {
+        let [(mut one, mut source, mut tokens), (mut other, mut target, mut others)] = two();
+        let mut notices = 0;
+        for number in 0..2 * u32::from(AHEAD) {
+            let mut head = [0; HEAD];
+            head[4..8].copy_from_slice(&number.to_le_bytes());
+            assert!(source.send(&mut one, &mut tokens, 0, &mut head, None).unwrap());
+            let seen = target.expected(0).filter(|&expected| target.has_come(expected));
+            assert_eq!(seen.is_some(), number < u32::from(AHEAD), "message {number}");
+            let landed = match seen {
+                Some(expected) => target.see(expected),
+                None => loop {
+                    // Those that were seen are told of first, and are no news.
+                    let Notice::Slot { channel, slot } = Notice::decode(other.next_notice().unwrap()) else {
+                        panic!()
+                    };
+                    let landed = Landed { channel: channel as usize, slot: slot.into() };
+                    notices += 1;
+                    if target.is_news(landed) {
+                        break landed;
+                    }
+                    assert!(notices <= AHEAD);
+                },
+            };
+            assert_eq!(target.head(landed)[4..8], number.to_le_bytes());
+            target.release(landed);
+            if notices > 0 {
+                return assert_eq!(notices, AHEAD + 1);
+            }
+            assert!(target.pay(&mut other, &mut others).unwrap());
+            while let Some(Notice::Credit { channel, slots }) = one.next_notice().map(Notice::decode) {
+                source.credit(channel as usize, slots);
+            }
+        }
     }
 }

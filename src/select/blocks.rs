@@ -28,8 +28,8 @@ pub(super) const PARCELS: u32 = 8;
 /// than the model asks for: it knows nothing of blocks that meet at a receiver and wait for each other.
 const CHEAP: f64 = 0.01;
 
-/// Bytes that a block does not fall below unless it is told to: a packet, and a system call, are worth
-/// about as much.
+/// Bytes that a block does not fall below unless it is told to, or a whole vector or part is hardly longer: a packet,
+/// and a system call, are worth about as much.
 const SMALLEST: u64 = 7168;
 
 /// The last block's size, in 256ths of the others' (see

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::memory::Memory;
-use super::{Event, Limits, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
+use super::{Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
 use crate::error::Result;
 use crate::rank::{Place, Rank};
 
@@ -78,6 +78,14 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn while_shown(&mut self, peer: Rank, act: &mut dyn FnMut()) -> Result<bool> {
         self.inner.while_shown(peer, act)
+    }
+
+    fn inbox(&mut self, peer: Rank, key: RemoteKey) -> Result<Option<Memory>> {
+        self.inner.inbox(peer, key)
+    }
+
+    fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
+        if self.happens(self.faults.refuse) { Ok(Posted::Busy) } else { self.inner.post(message) }
     }
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {

@@ -241,12 +241,14 @@ pub trait Transport: Send {
     fn put(&mut self, put: &Put<'_>) -> Result<Posted>;
 
     /// A peer's region as memory that messages are [posted](Self::post) into, given the key of it that is for puts
-    /// between the two. `None` where they are to be put from a region, or the peer has shut down.
+    /// between the two; that key's base is where the region begins in it. `None` where they are to be put from a region,
+    /// or the peer has shut down.
     fn inbox(&mut self, _peer: Rank, _key: RemoteKey) -> Result<Option<Memory>> {
         Ok(None)
     }
 
-    /// Copies a message into a peer's inbox at once: never [`Posted::Pending`]. Errors as for [`put`](Self::put).
+    /// Copies a message into a peer's inbox at once: never [`Posted::Pending`]. Where it is [`Posted::Busy`], all but the
+    /// seal may have been written. Errors as for [`put`](Self::put).
     fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
         let what = format!("a message to rank {}, where {} has no inbox", message.peer, self.name());
         Err(Error::argument("put", what, "put it from a region"))

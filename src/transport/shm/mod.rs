@@ -1,10 +1,9 @@
 //! Shared memory as a transport: ranks of one machine write straight into each other's memory.
 //!
 //! What a transport allocates is a shared segment, which a peer maps at its first put or view; from then on a put is
-//! one plain copy, and then a word in the target's notice ring, and a view is what is mapped. A user's own slice is written by the kernel
-//! (`process_vm_writev`), also with one copy; where that is forbidden, its bytes go through chunks on the
-//! target's board, which the target copies out when it polls. Which of the two is found out once, by a probe
-//! (see [`Shm::probe`]), and is the same on all ranks.
+//! one plain copy, and then a word in the target's notice ring, and a view is what is mapped. A user's own slice is put into
+//! through chunks of the target's, which it copies out when it polls; or, where it is long and ranks outnumber cores, by the
+//! kernel (`process_vm_writev`), with one copy. Whether that is allowed is found out once, by a probe (see [`Shm::probe`]).
 //!
 //! It never waits inside a put, never names a file, and leaves nothing behind: segments and pipes have no
 //! names, peers find them under the numbers of process and descriptor in /proc. A peer that is killed takes
@@ -16,6 +15,7 @@
 //! | `board` | where these lie in shared memory |
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
+//! | `stream` | copies through chunks |
 //! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
@@ -99,7 +99,7 @@ pub struct Findings {
 
 /// In a key, where peers cannot map the memory: the rest is the region's number, and its base an address.
 const PRIVATE: u64 = 1 << 63;
-/// Puts of so many bytes are copied in a moment. All are [`Posted::Done`].
+/// Puts of so many bytes are copied in a moment. All but what streams are [`Posted::Done`].
 const INJECT: usize = 4096;
 /// The most bytes of a put.
 const MOST: usize = isize::MAX as usize;
@@ -524,10 +524,15 @@ impl Transport for Shm {
 
     /// Mapped inside the peer's gate, as long as it is there.
     fn inbox(&mut self, peer: Rank, key: RemoteKey) -> Result<Option<Memory>> {
-        if Target::of(key) == Target::Private || !self.while_shown(peer, &mut || ())? {
+        self.check_open("view")?;
+        let place = self.place;
+        let (Target::Shared(label), Some(peer)) = (Target::of(key), self.peers.get_mut(peer as usize)) else {
             return Ok(None);
-        }
-        self.view(peer, key).map(Some)
+        };
+        let Peer { name, card, board, windows, .. } = peer;
+        let board = board.of(card, place.size as usize).map_err(|e| e.of(*name, "board"))?;
+        let Some(_entered) = board.gate().enter(place.rank as usize) else { return Ok(None) };
+        windows.of(card, label).cloned().map(Some).map_err(|e| e.of(*name, "window"))
     }
 
     fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
