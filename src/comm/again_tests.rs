@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::tests::{faulty, on_threads};
 use super::*;
+use crate::comm::request::Prepared;
+use crate::fold::element::Element;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::{Faults, Faulty};
 use crate::transport::shm::Shm;
@@ -92,10 +94,56 @@ fn join(a: &[u64; 2], b: &[u64; 2]) -> [u64; 2] {
     [a[0].wrapping_mul(b[1]).wrapping_add(b[0]), a[1].wrapping_mul(b[1])]
 }
 
+/// Prepared calls, of which the root of one runs ahead of all others.
+struct Again {
+    from_root: Prepared<u64>,
+    sums: Prepared<u64>,
+    digits: Prepared<[u64; 2]>,
+}
+
+impl Again {
+    fn new(comm: &Communicator) -> Again {
+        let window = || comm.window(SHORT).unwrap();
+        Again {
+            from_root: comm.prepare(window(), Call::broadcast(0)).unwrap(),
+            sums: comm.prepare(window(), Call::allreduce(Sum)).unwrap(),
+            digits: comm.prepare(comm.window(SHORT).unwrap(), Call::allreduce(fold::ordered(join))).unwrap(),
+        }
+    }
+
+    /// Runs each; the first one several times, and begun and waited for in between.
+    fn run(&mut self, place: Place, time: u64) {
+        let Place { rank: me, size: p } = place;
+        for time in 4 * time..4 * time + 4 {
+            set(&mut self.from_root, from(value(me, time), SHORT));
+            match time % 4 {
+                2 => self.from_root.start().unwrap().wait().unwrap(),
+                _ => self.from_root.run().unwrap(),
+            }
+            assert!(self.from_root.window().unwrap().iter().copied().eq(from(value(0, time), SHORT)));
+        }
+        set(&mut self.sums, from(value(me, time), SHORT));
+        self.sums.run().unwrap();
+        let sum = |i| (0..p).map(|rank| value(rank, time) + i).sum::<u64>();
+        assert!(self.sums.window().unwrap().iter().copied().eq((0..SHORT as u64).map(sum)));
+        let digit = |rank: Rank| [(u64::from(rank) + time) % 9 + 1, 10];
+        set(&mut self.digits, std::iter::repeat_n(digit(me), SHORT));
+        self.digits.run().unwrap();
+        let right = (1..p).fold(digit(0), |all, rank| join(&all, &digit(rank)));
+        assert!(self.digits.window().unwrap().iter().all(|found| *found == right));
+    }
+}
+
+fn set<T: Element>(prepared: &mut Prepared<T>, values: impl Iterator<Item = T>) {
+    prepared.window().unwrap().iter_mut().zip(values).for_each(|(one, value)| *one = value);
+}
+
 fn again_and_again(comms: Vec<Communicator>) {
     on_threads(comms, |comm| {
         let other = comm.duplicate().unwrap();
+        let mut again = Again::new(&comm);
         for time in 0..TIMES {
+            again.run(Place { rank: comm.rank(), size: comm.size() }, time);
             all_calls(&comm, &other, time, SHORT);
             if time % 5 < 2 {
                 all_calls(&comm, &other, time / 5, LONG);

@@ -7,6 +7,7 @@ use super::window::Window;
 use super::world::{Workspace, World};
 use crate::engine::{Handle, Source, Task};
 use crate::error::Result;
+use crate::fold::Fold;
 use crate::fold::element::Element;
 use crate::transport::memory::Memory;
 
@@ -22,6 +23,15 @@ pub(super) struct Held {
     due: AtomicBool,
     /// What it works in, if not in its caller's memory: others get it when this is dropped.
     workspaces: Vec<Workspace>,
+    /// What it moves, and by which operator, where it is prepared.
+    ends: Option<Ends>,
+}
+
+/// The memory and the operator of a prepared call.
+pub(super) struct Ends {
+    pub from: Source,
+    pub to: Option<Source>,
+    pub fold: Option<Arc<dyn Fold>>,
 }
 
 /// Bytes to be copied.
@@ -47,10 +57,12 @@ impl Move {
 
 impl Held {
     pub(super) fn new(world: &Arc<World>, task: Task, own: Option<Move>) -> Result<Self> {
+        let ends = || Ends { from: task.from.clone(), to: task.to.clone(), fold: task.fold.clone() };
+        let ends = task.signature.prepared.then(ends);
         let handle = world.engine().prepare(task)?;
         let before = own.into_iter().collect();
         let (world, due) = (Arc::clone(world), AtomicBool::new(false));
-        Ok(Held { handle, world, before, after: Vec::new(), due, workspaces: Vec::new() })
+        Ok(Held { handle, world, before, after: Vec::new(), due, workspaces: Vec::new(), ends })
     }
 
     /// With copies before what it copies already, and after what it copies when it is done; and with what it works in,
@@ -67,6 +79,20 @@ impl Held {
             self.before.iter().for_each(Move::make);
             self.due.store(true, Ordering::Relaxed);
         })
+    }
+
+    /// Starts it and waits until it is done.
+    fn run(&self) -> Result<()> {
+        let Some(ends) = &self.ends else { return self.start().and_then(|()| self.wait()) };
+        self.wait_if_due()?;
+        self.world.run_again(self.handle, ends, || self.before.iter().for_each(Move::make))?;
+        self.after.iter().for_each(Move::make);
+        Ok(())
+    }
+
+    /// Waits for a start that nobody has waited for.
+    fn wait_if_due(&self) -> Result<()> {
+        if self.due.load(Ordering::Relaxed) { self.wait() } else { Ok(()) }
     }
 
     pub(super) fn wait(&self) -> Result<()> {
@@ -92,9 +118,11 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let Held { world, handle, due, workspaces, .. } = self;
+        let Held { world, handle, due, workspaces, ends, .. } = self;
         let mut engine = world.engine();
         engine.forget(*handle);
+        // Perhaps the last that has a registration, which ends under the engine's lock.
+        *ends = None;
         if due.load(Ordering::Relaxed) {
             // It may run on: nobody else is to work there, and registrations end under the engine's lock.
             workspaces.drain(..).for_each(Workspace::abandon);
@@ -155,7 +183,7 @@ impl<T: Element> Prepared<T> {
 
     /// Starts the call and waits until it is done.
     pub fn run(&mut self) -> Result<()> {
-        self.start()?.wait()
+        self.held.run()
     }
 
     /// The window's elements; waits first where a start is still running.

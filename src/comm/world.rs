@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use super::request::Ends;
 use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
 use crate::engine::crowd::Crowd;
@@ -171,6 +172,17 @@ impl World {
         let started = engine.start(handle);
         self.tell_others(&engine);
         started
+    }
+
+    /// Starts a prepared operation, once `before` is made, which may be what it puts, and waits until it is done.
+    pub(super) fn run_again(&self, handle: Handle, ends: &Ends, before: impl FnOnce()) -> Result<()> {
+        let mut engine = self.engine();
+        engine.check_at_rest(handle)?;
+        before();
+        if engine.start_again(handle, &ends.from, ends.to.as_ref(), ends.fold.as_ref())? {
+            return Ok(());
+        }
+        self.wait_in(engine, handle).1
     }
 
     /// Makes progress, and says whether an operation is done.

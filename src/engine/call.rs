@@ -284,7 +284,7 @@ impl Header {
     }
 }
 
-/// The heads of the data of one call, which differ in round and length only: made once, and then filled in.
+/// The heads of the data of one start of a call, which differ in round and length only: made once, and then filled in.
 #[derive(Debug, Clone)]
 pub struct DataHead([u8; HEAD]);
 
@@ -297,9 +297,10 @@ impl DataHead {
         DataHead(head)
     }
 
-    /// Of another call of the same signature on the same communicator.
-    pub fn renumber(&mut self, number: u32) {
+    /// Of another call of the same signature on the same communicator, or of another start.
+    pub fn renumber(&mut self, number: u32, iteration: u32) {
         self.0[4..8].copy_from_slice(&number.to_le_bytes());
+        self.0[8..12].copy_from_slice(&iteration.to_le_bytes());
     }
 
     /// Of the data of a round.
@@ -321,9 +322,9 @@ impl DataHead {
         (same && kind == self.0[KIND]).then_some((u32::from_le_bytes(word), u64::from_le_bytes(*long)))
     }
 
-    /// Whether a message is of a call of this number on this communicator, whatever it is for.
-    pub fn is_of_its_call(&self, head: &[u8; HEAD]) -> bool {
-        head[4..8] == self.0[4..8] && head[32..36] == self.0[32..36]
+    /// Whether a message is of this start of a call of this number on this communicator, whatever it is for.
+    pub fn is_of_its_start(&self, head: &[u8; HEAD]) -> bool {
+        head[4..12] == self.0[4..12] && head[32..36] == self.0[32..36]
     }
 }
 
@@ -364,15 +365,18 @@ mod tests {
             let header = |number, kind| Header { kind, call: Call { communicator, number, signature }, iteration: 0 };
             let first = |header: Header| -> [u8; HEAD] { header.encode()[..HEAD].try_into().unwrap() };
             let mut heads = DataHead::new(Call { communicator, number: other, signature });
-            heads.renumber(number);
+            heads.renumber(number, 0);
             let mut head = heads.of(round, bytes);
             prop_assert_eq!(head, first(header(number, Kind::Data { round, bytes })));
             head[CREDITS] = credits;
             prop_assert_eq!(heads.read(&head), Some((round, bytes)));
             for stranger in [header(number, Kind::Turn { round }), header(number ^ 1, Kind::Data { round, bytes })] {
                 prop_assert_eq!(heads.read(&first(stranger)), None);
-                prop_assert_eq!(heads.is_of_its_call(&first(stranger)), stranger.call.number == number);
+                prop_assert_eq!(heads.is_of_its_start(&first(stranger)), stranger.call.number == number);
             }
+            heads.renumber(number, 1);
+            prop_assert_eq!(heads.read(&head), None);
+            prop_assert!(!heads.is_of_its_start(&head), "it is of the start before");
         }
 
         #[test]

@@ -14,7 +14,7 @@ use super::call::{CREDITS, Call, Header, Kind};
 use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Errand, Kept, Line, Payload, Step};
+use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Step};
 use super::rest::{Ask, Place};
 use super::slots::Landed;
 use super::task::Source;
@@ -29,6 +29,18 @@ const HELD: usize = 4;
 
 /// How often to look for the message that is awaited before the next look for all others.
 const LOOKS: u32 = 4;
+
+/// A start of a call on its caller's memory.
+fn errand<'e>(
+    call: Call,
+    iteration: u32,
+    from: &'e Source,
+    to: Option<&'e Source>,
+    fold: Option<&'e Arc<dyn Fold>>,
+) -> Errand<'e> {
+    let (from, to) = (from.memory(), to.unwrap_or(from).memory());
+    Errand { call, iteration, from, to, fold: fold.map(|fold| &**fold) }
+}
 
 /// How far a call got along its line.
 enum Gone {
@@ -120,14 +132,15 @@ impl Engine {
         let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.of(communicator).next(communicator, signature);
-        let errand = Errand {
-            call,
-            from: from.memory(),
-            to: to.unwrap_or(from).memory(),
-            fold: fold.map(|fold| &**fold),
+        let line = self.rest.at(kept).lend_line(&self.io);
+        let gone = self.go_along(line, &errand(call, 0, from, to, fold), |engine| Some(engine.rest.at(kept)));
+        let steps = match gone.map_err(|error| self.fail(error))? {
+            Gone::All => {
+                self.remember(call, 1);
+                return Ok(None);
+            }
+            Gone::So(steps) => steps,
         };
-        let gone = self.go_along(kept, &errand).map_err(|error| self.fail(error))?;
-        let Gone::So(steps) = gone else { return Ok(None) };
         let mut operation = self.rest.take(kept);
         let path = self.path(operation.is_small(), from, to)?;
         operation.renew(call, handle as u16, path, fold.cloned());
@@ -138,23 +151,48 @@ impl Engine {
         self.start_or_forget(handle, steps).map(Some)
     }
 
-    /// Goes along the line of what is kept, where it has one and nothing else is under way.
-    fn go_along(&mut self, kept: Place, errand: &Errand<'_>) -> Result<Gone> {
-        if !self.is_idle() {
-            return Ok(Gone::So(0));
-        }
-        let Some(mut line) = self.rest.at(kept).lend_line(&self.io) else { return Ok(Gone::So(0)) };
-        line.renew(errand.call);
-        let gone = self.go_straight(&line, errand);
-        let steps = line.steps.len();
-        self.rest.at(kept).return_line(line);
-        match gone? {
-            gone if gone < steps => Ok(Gone::So(gone)),
-            _ => {
-                self.remember(errand.call, 1);
-                Ok(Gone::All)
+    /// Starts a prepared operation that is at rest, on this memory and by this operator, which are its own; whether it is
+    /// over at once.
+    pub fn start_again(
+        &mut self,
+        handle: Handle,
+        from: &Source,
+        to: Option<&Source>,
+        fold: Option<&Arc<dyn Fold>>,
+    ) -> Result<bool> {
+        self.check_at_rest(handle)?;
+        let Some(Some(Entry { operation, .. })) = self.operations.get_mut(handle) else { return Ok(true) };
+        let line = operation.lend_line(&self.io);
+        let errand = errand(operation.call(), operation.starts(), from, to, fold);
+        let gone = self.go_along(line, &errand, |engine| engine.prepared(handle));
+        match gone.map_err(|error| self.fail(error))? {
+            Gone::All => {
+                self.prepared(handle).into_iter().for_each(Operation::pass);
+                Ok(true)
             }
+            Gone::So(steps) => self.start_after(handle, steps).map(|()| false),
         }
+    }
+
+    fn prepared(&mut self, handle: Handle) -> Option<&mut Operation> {
+        Some(&mut *self.operations.get_mut(handle)?.as_mut()?.operation)
+    }
+
+    /// Goes along an operation's line, where it has one and nothing is under way, and gives it back to its `owner`.
+    fn go_along(
+        &mut self,
+        line: Option<Box<Line>>,
+        errand: &Errand<'_>,
+        owner: impl FnOnce(&mut Engine) -> Option<&mut Operation>,
+    ) -> Result<Gone> {
+        let Some(mut line) = line else { return Ok(Gone::So(0)) };
+        line.renew(errand);
+        let gone = if self.is_idle() { self.go_straight(&line, errand) } else { Ok(0) };
+        let steps = line.steps.len();
+        if let Some(owner) = owner(self) {
+            owner.return_line(line);
+        }
+        gone.map(|gone| if gone < steps { Gone::So(gone) } else { Gone::All })
     }
 
     /// Whether nothing is under way.
@@ -166,8 +204,8 @@ impl Engine {
     fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<usize> {
         self.io.slots.spare(0);
         let mut walk = Walk { line, errand, early: Early::new(line) };
-        if !self.claim(errand.call, &mut walk.early) {
-            self.leave_to_run(errand.call, walk.early);
+        if !self.claim(errand, &mut walk.early) {
+            self.leave_to_run(errand, walk.early);
             return Ok(0);
         }
         for (done, step) in line.steps.iter().enumerate() {
@@ -181,7 +219,7 @@ impl Engine {
                 }
             };
             if !gone {
-                self.leave_to_run(errand.call, walk.early);
+                self.leave_to_run(errand, walk.early);
                 return Ok(done);
             }
         }
@@ -213,20 +251,22 @@ impl Engine {
 
     /// Takes up what came before the call began; false where some of it is for the run, as what was copied out of
     /// its slot, or means another call: it would be waited for in vain.
-    fn claim(&mut self, call: Call, early: &mut Early) -> bool {
+    fn claim(&mut self, &Errand { call, iteration, .. }: &Errand<'_>, early: &mut Early) -> bool {
         if self.waiting.is_empty() {
             return true;
         }
         let mut all = true;
         self.waiting.retain(|waiting| {
-            let claimed = match (waiting.header, &waiting.kept) {
-                (
-                    Header { kind: Kind::Data { round, bytes }, call: theirs, iteration: 0 },
-                    &Kept::InSlot(landed),
-                ) if theirs == call => early.keep(Message { round, bytes, landed }),
+            let Header { kind, call: theirs, iteration: start } = waiting.header;
+            let claimed = match (kind, &waiting.kept) {
+                (Kind::Data { round, bytes }, &Kept::InSlot(landed))
+                    if (theirs, start) == (call, iteration) =>
+                {
+                    early.keep(Message { round, bytes, landed })
+                }
                 _ => false,
             };
-            all &= claimed || waiting.header.call.name() != call.name();
+            all &= claimed || (theirs.name(), start) != (call.name(), iteration);
             !claimed
         });
         all
@@ -331,7 +371,7 @@ impl Engine {
             self.io.slots.credit(landed.channel, head[CREDITS]);
             return Ok(Heard::Message(Message { round, bytes, landed }));
         }
-        if !walk.line.heads.is_of_its_call(&head) {
+        if !walk.line.heads.is_of_its_start(&head) {
             self.message(landed)?;
             // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
             self.pay()?;
@@ -344,10 +384,10 @@ impl Engine {
     }
 
     /// What has landed waits for the run to begin.
-    fn leave_to_run(&mut self, call: Call, early: Early) {
+    fn leave_to_run(&mut self, &Errand { call, iteration, .. }: &Errand<'_>, early: Early) {
         for Message { round, bytes, landed } in early.messages {
             self.io.slots.hold(landed);
-            let header = Header { kind: Kind::Data { round, bytes }, call, iteration: 0 };
+            let header = Header { kind: Kind::Data { round, bytes }, call, iteration };
             self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
         }
     }
@@ -361,13 +401,21 @@ mod tests {
     use crate::engine::slots::Slots;
     use crate::engine::vigil::{Limits, Vigil};
     use crate::transport::loopback::Loopback;
+    use crate::transport::memory::Memory;
+
+    /// Which start of its call is claimed for.
+    const START: u32 = 2;
 
     fn call(number: u32, collective: Collective) -> Call {
         Call { communicator: 3, number, signature: Signature::bare(collective) }
     }
 
     fn message(call: Call, round: u32, kept: Kept) -> Waiting {
-        let header = Header { kind: Kind::Data { round, bytes: 0 }, call, iteration: 0 };
+        of_start(START, call, round, kept)
+    }
+
+    fn of_start(iteration: u32, call: Call, round: u32, kept: Kept) -> Waiting {
+        let header = Header { kind: Kind::Data { round, bytes: 0 }, call, iteration };
         Waiting { channel: 0, header, kept }
     }
 
@@ -379,7 +427,9 @@ mod tests {
         let mut engine = Engine::new(Box::new(transport), Slots::default(), vigil, 1.0).unwrap();
         engine.waiting = waiting;
         let mut early = Early { missing: (1 << arrivals) - 1, messages: SmallVec::new() };
-        let all = engine.claim(call(5, Collective::Barrier), &mut early);
+        let nothing = Source::Unregistered(Memory::nothing());
+        let all =
+            engine.claim(&errand(call(5, Collective::Barrier), START, &nothing, None, None), &mut early);
         (early.messages.len(), engine.waiting.len(), all)
     }
 
@@ -390,6 +440,8 @@ mod tests {
         let copied = || Kept::Copied(Vec::new());
         assert_eq!(claimed(2, vec![message(own, 1, in_slot(0)), message(next, 0, copied())]), (1, 1, true));
         assert_eq!(claimed(2, vec![message(own, 1, in_slot(0)), message(own, 0, copied())]), (1, 1, false));
+        let later = of_start(START + 1, own, 0, copied());
+        assert_eq!(claimed(2, vec![message(own, 1, in_slot(0)), later]), (1, 1, true), "the next start's");
         let many = (0..HELD as u32 + 1).map(|round| message(own, round, in_slot(round as usize)));
         assert_eq!(claimed(8, many.collect()), (HELD, 1, false));
         let other = call(5, Collective::Broadcast);

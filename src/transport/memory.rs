@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use memmap2::{MmapMut, MmapRaw};
 
@@ -117,18 +117,21 @@ impl Memory {
     /// given to may touch them, until the last clone is dropped.
     pub unsafe fn lend(start: NonNull<u8>, len: usize) -> Memory {
         // Neither here nor below is there one while the thread ends.
-        let mut spare = SPARE.try_with(Cell::take).unwrap_or_default();
-        match spare.as_mut().and_then(Arc::get_mut) {
-            Some(range) => *range = Range { start, len, pages: Pages::Elsewhere },
-            None => return Memory::of(start, len, Pages::Elsewhere),
-        }
-        Memory(spare)
+        let Some(range) = SPARE.try_with(Cell::take).unwrap_or_default() else {
+            return Memory::of(start, len, Pages::Elsewhere);
+        };
+        // SAFETY: - nobody else has it: whoever left it there was alone with it (`return_loan`)
+        //         - what is overwritten needs no drop: it is a loan that is over
+        unsafe { Arc::as_ptr(&range).cast_mut().write(Range { start, len, pages: Pages::Elsewhere }) };
+        Memory(Some(range))
     }
 
     /// The loan is over: where nobody else has it, its place in the heap is for this thread's next one.
-    pub fn return_loan(mut self) {
-        let alone = self.0.as_mut().and_then(Arc::get_mut);
-        if alone.is_some_and(|range| matches!(range.pages, Pages::Elsewhere)) {
+    pub fn return_loan(self) {
+        let is_loan = |range: &Arc<Range>| matches!(range.pages, Pages::Elsewhere);
+        if self.0.as_ref().is_some_and(is_loan) && self.holders() == 1 {
+            // What others did with it is over before it is anybody's again.
+            fence(Ordering::Acquire);
             let _ = SPARE.try_with(|spare| spare.set(self.0));
         }
     }

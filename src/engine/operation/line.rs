@@ -61,6 +61,8 @@ pub enum Act {
 pub struct Errand<'e> {
     /// Which call.
     pub call: Call,
+    /// Which start of it, from 0.
+    pub iteration: u32,
     /// What is put.
     pub from: &'e Memory,
     /// Where it lands.
@@ -89,9 +91,9 @@ impl Line {
         Some(Line { heads: DataHead::new(course.call), steps: steps.collect::<Option<_>>()?, arrivals })
     }
 
-    /// Makes it another call's of the same signature.
-    pub fn renew(&mut self, call: Call) {
-        self.heads.renumber(call.number);
+    /// Makes it another call's of the same signature, or another start's.
+    pub fn renew(&mut self, errand: &Errand<'_>) {
+        self.heads.renumber(errand.call.number, errand.iteration);
     }
 }
 

@@ -116,6 +116,11 @@ impl Operation {
         self.line.get_mut().and_then(Option::take)
     }
 
+    /// A start has gone along its steps to the end, and is over.
+    pub fn pass(&mut self) {
+        self.course.pass();
+    }
+
     /// Has its steps back.
     pub fn return_line(&mut self, line: Box<Line>) {
         self.line = OnceCell::from(Some(line));
