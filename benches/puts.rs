@@ -50,7 +50,17 @@ impl End {
         let peer = 1 - self.fabric.place().rank;
         let (from, to) = (&self.region, self.target);
         let segments = &[Segment { offset: 0, len }];
-        let put = Put { peer, from, segments, to, to_offset: 0, notice, report: Report::Sent, token };
+        let put = Put {
+            peer,
+            from,
+            segments,
+            to,
+            to_offset: 0,
+            notice,
+            report: Report::Sent,
+            token,
+            attended: true,
+        };
         while self.fabric.put(&put).expect("the other end is there") == Posted::Busy {
             self.fabric.poll(&mut self.events).expect("the other end is there");
         }
@@ -62,7 +72,7 @@ impl End {
             self.fabric.poll(&mut self.events).expect("the other end is there");
             let heard = self.events.iter().find_map(|event| match event {
                 Event::Notice(notice) => Some(*notice),
-                Event::Sent(_) => None,
+                Event::Sent(_) | Event::Moved => None,
             });
             self.events.clear();
             if let Some(notice) = heard {
@@ -97,6 +107,7 @@ impl End {
                 match event {
                     Event::Sent(token) => free.push(token),
                     Event::Notice(_) => answered += 1,
+                    Event::Moved => {}
                 }
             }
         }
@@ -112,7 +123,7 @@ impl End {
                 match event {
                     Event::Notice(STOP) => return,
                     Event::Notice(_) => self.put(SMALL, 0, 0),
-                    Event::Sent(_) => {}
+                    Event::Sent(_) | Event::Moved => {}
                 }
             }
             events.append(&mut self.events);

@@ -162,7 +162,17 @@ fn share(transport: &dyn Transport, spoke: &mut Spoke, region: &Region) -> Vec<R
 fn lives(transport: &mut dyn Transport, peer: u32, from: &Region, to: RemoteKey) -> bool {
     let segments = &[Segment { offset: 0, len: LEN }];
     let notice = transport.place().rank;
-    let put = Put { peer, from, segments, to, to_offset: 0, notice, report: Report::Never, token: 0 };
+    let put = Put {
+        peer,
+        from,
+        segments,
+        to,
+        to_offset: 0,
+        notice,
+        report: Report::Never,
+        token: 0,
+        attended: true,
+    };
     match transport.put(&put) {
         Ok(_) => true,
         Err(Error::Lost { rank, .. }) if rank == peer => false,

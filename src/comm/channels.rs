@@ -49,7 +49,7 @@ fn place_among_narrow(me: Rank, peer: Rank, wide_of_peer: &[Rank]) -> usize {
     me as usize - wide_of_peer.partition_point(|&other| other < me) - usize::from(peer < me)
 }
 
-/// Bytes of registered memory that rank 0 of `p` holds for messages, whatever is sent; the others hold
+/// Bytes of registered memory that rank 0 of `p` holds at most for messages, whatever is sent; the others hold
 /// about as much.
 pub fn slot_bytes(p: u32) -> usize {
     let place = Place { rank: 0, size: p };

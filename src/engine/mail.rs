@@ -31,6 +31,10 @@ pub(super) struct Waiting {
 impl Engine {
     pub(super) fn handle(&mut self, event: Event) -> Result<()> {
         match event {
+            Event::Moved => {
+                self.operations.iter_mut().flatten().for_each(|entry| entry.stirs += 1);
+                Ok(())
+            }
             Event::Sent(token) => match self.io.tokens.give_back(token) {
                 Use::Slot => Ok(()),
                 Use::Block(handle) => {

@@ -250,11 +250,6 @@ impl Engine {
         self.rest.forget(communicator);
     }
 
-    /// Bytes of registered memory for messages, whatever is sent.
-    pub fn slot_bytes(&self) -> usize {
-        self.io.slots.bytes()
-    }
-
     /// Fails where an operation is still running.
     pub fn check_at_rest(&self, handle: Handle) -> Result<()> {
         self.check()?;
@@ -304,6 +299,7 @@ impl Engine {
         let handle = self.prepare(task)?;
         if let Some(Some(entry)) = self.operations.get_mut(handle) {
             entry.operation.ask = ask.map(Ask::into_owned);
+            entry.operation.attend();
         }
         self.start_or_forget(handle, 0)
     }

@@ -101,7 +101,8 @@ pub struct Slots {
 
 struct Bank {
     inbox: Region,
-    outbox: Region,
+    /// Made when a message is first put from it: where all are posted, never.
+    outbox: Option<Region>,
     /// Bytes of a slot.
     slot: usize,
     /// The number of its first channel.
@@ -179,8 +180,6 @@ impl Slots {
         let bytes = peers.len().max(1) * SLOTS * size;
         let inbox = transport.allocate(bytes)?;
         let inbox = transport.register(inbox)?;
-        // Nobody puts into it.
-        let outbox = transport.register(Memory::zeroed(bytes)?)?;
         let first = self.channels.len();
         let card = Card { inbox: inbox.remote, first: first as u32, peers: peers.to_vec() };
         for &rank in peers {
@@ -201,7 +200,7 @@ impl Slots {
                 listed: false,
             });
         }
-        self.banks.push(Bank { inbox, outbox, slot: size, first });
+        self.banks.push(Bank { inbox, outbox: None, slot: size, first });
         Ok(card)
     }
 
@@ -250,11 +249,6 @@ impl Slots {
         self.channels[channel].rank
     }
 
-    /// Bytes of registered memory that all this takes.
-    pub fn bytes(&self) -> usize {
-        self.banks.iter().map(|bank| bank.inbox.memory.len() + bank.outbox.memory.len()).sum()
-    }
-
     /// Keeps so many slots of each channel from what is sent next.
     pub fn spare(&mut self, slots: usize) {
         self.spare = slots;
@@ -280,7 +274,7 @@ impl Slots {
             return Ok(false);
         }
         let channel = &mut self.channels[to];
-        let bank = &self.banks[channel.bank];
+        let bank = &mut self.banks[channel.bank];
         let peer = channel.rank;
         let Some((slot, seal)) = channel.there.next(channel.free) else { return Ok(false) };
         (head[SEAL], head[CREDITS]) = (0, channel.owed);
@@ -293,11 +287,12 @@ impl Slots {
                 transport.post(&Message { peer, seal, head: &head[1..], data, to, to_offset, notice })?
             }
             None => {
-                let from = bank.write(bank.place(to, slot), head, data);
-                let (to, to_offset) = (channel.inbox_there, (slot * bank.slot) as u64);
-                let (segments, from) = (&[from], &bank.outbox);
+                let (at, to_offset) = (bank.place(to, slot), (slot * bank.slot) as u64);
+                let from = bank.outbox(transport)?;
+                let (segments, to) = (&[write(&from.memory, at, head, data)], channel.inbox_there);
                 let report = Report::Never;
-                let put = Put { peer, from, segments, to, to_offset, notice, report, token: 0 };
+                let put =
+                    Put { peer, from, segments, to, to_offset, notice, report, token: 0, attended: true };
                 tokens.put(transport, Use::Slot, put)?
             }
         };
@@ -453,13 +448,15 @@ impl Slots {
             }
             let put = Put {
                 peer: channel.rank,
-                from: &self.banks[channel.bank].outbox,
+                // Any region will do for no bytes.
+                from: &self.banks[channel.bank].inbox,
                 segments: &[],
                 to: channel.inbox_there,
                 to_offset: 0,
                 notice: Notice::Credit { channel: channel.number_there, slots: channel.owed }.encode(),
                 report: Report::Never,
                 token: 0,
+                attended: true,
             };
             match tokens.put(transport, Use::Slot, put)? {
                 Posted::Busy => {
@@ -496,23 +493,31 @@ impl Channel {
 }
 
 impl Bank {
-    /// Writes a message to its place in the outbox.
-    fn write(&self, offset: usize, head: &[u8], data: Option<(&Memory, &[Segment])>) -> Segment {
-        self.outbox.memory.write(offset, head);
-        let mut end = offset + head.len();
-        if let Some((memory, segments)) = data {
-            for segment in segments {
-                self.outbox.memory.copy(end, memory, segment.offset, segment.len);
-                end += segment.len;
-            }
+    /// As large as the inbox. Nobody puts into it.
+    fn outbox(&mut self, transport: &mut dyn Transport) -> Result<&Region> {
+        match &mut self.outbox {
+            Some(outbox) => Ok(outbox),
+            none => Ok(none.insert(transport.register(Memory::zeroed(self.inbox.memory.len())?)?)),
         }
-        Segment { offset, len: end - offset }
     }
 
     /// Where a slot lies in this rank's inbox and outbox.
     fn place(&self, channel: usize, slot: usize) -> usize {
         ((channel - self.first) * SLOTS + slot) * self.slot
     }
+}
+
+/// Writes a message to its place in an outbox.
+fn write(outbox: &Memory, offset: usize, head: &[u8], data: Option<(&Memory, &[Segment])>) -> Segment {
+    outbox.write(offset, head);
+    let mut end = offset + head.len();
+    if let Some((memory, segments)) = data {
+        for segment in segments {
+            outbox.copy(end, memory, segment.offset, segment.len);
+            end += segment.len;
+        }
+    }
+    Segment { offset, len: end - offset }
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ impl Seat<'_> {
     ) -> Posted {
         let token = self.until("a free token", |seat| seat.free.pop());
         let report = if token % 2 == 1 { Report::Landed } else { Report::Sent };
-        let put = Put { peer, from, segments, to, to_offset, notice, report, token };
+        let put = Put { peer, from, segments, to, to_offset, notice, report, token, attended: true };
         let posted = self.until("a put to be taken", |seat| match seat.transport.put(&put) {
             Ok(Posted::Busy) => None,
             Ok(posted) => Some(posted),
@@ -241,6 +241,7 @@ impl Events<'_> {
         transport.poll(&mut events).unwrap_or_else(|e| panic!("{}: {e}", self.law));
         for event in &events {
             match *event {
+                Event::Moved => {}
                 Event::Notice(notice) => self.notices.push_back(notice),
                 Event::Sent(token) => {
                     assert!(!self.free.contains(&token), "{}: token {token} was sent twice", self.law);
@@ -405,6 +406,7 @@ fn too_many_segments_are_refused(seat: &mut Seat<'_>) {
         notice: 1,
         report,
         token: 0,
+        attended: true,
     };
     let refused = seat.until("a put to be refused for good", |seat| match seat.transport.put(&put) {
         Ok(Posted::Busy) => None,
@@ -599,6 +601,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
         notice: 0,
         report: Report::Landed,
         token: 0,
+        attended: true,
     };
     assert!(seat.transport.put(&put).is_err());
     assert!(seat.transport.poll(&mut Vec::new()).is_err());

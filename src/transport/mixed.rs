@@ -99,7 +99,7 @@ impl Transport for Mixed {
         let far = self.far.register(memory.clone())?;
         let near = self.near.register(memory)?;
         let remote = RemoteKeys { far: far.remote.far, near: near.remote.near };
-        // Shared memory has no descriptor, and leaves the source alone once a put is handed over.
+        // Shared memory has no descriptor, and itself keeps what it has not put yet.
         Ok(Region { remote, registration: Arc::new((far.registration.clone(), near.registration)), ..far })
     }
 

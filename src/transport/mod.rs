@@ -107,6 +107,8 @@ pub struct Put<'a> {
     pub report: Report,
     /// What [`Event::Sent`] will say; at most [`Limits::in_flight`] tokens, `0..in_flight`, may be out at once.
     pub token: Token,
+    /// Whether the peer is about to poll again and again, so that its part of the work will not have to wait.
+    pub attended: bool,
 }
 
 impl Put<'_> {
@@ -171,6 +173,8 @@ pub enum Event {
     Sent(Token),
     /// A peer's put has landed here.
     Notice(Notice),
+    /// A long put, from here or to here, has come further.
+    Moved,
 }
 
 /// What a transport can take.

@@ -114,6 +114,8 @@ pub struct Course {
     started: Option<u32>,
     /// The run is not at its beginning any more.
     used: bool,
+    /// Its caller waits for it, as the others' do.
+    pub attended: bool,
 }
 
 impl Course {
@@ -129,7 +131,21 @@ impl Course {
         };
         let run = Run::new(plan, pace.lookahead);
         let run = if rule.piece > 0 { run.in_order() } else { run };
-        Course { call, number, group, run, layout, legs, path, pace, rule, fold, started: None, used: false }
+        Course {
+            call,
+            number,
+            group,
+            run,
+            layout,
+            legs,
+            path,
+            pace,
+            rule,
+            fold,
+            started: None,
+            used: false,
+            attended: false,
+        }
     }
 
     /// Back to before the first start, as another call of the same signature on other memory.

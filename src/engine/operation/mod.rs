@@ -116,6 +116,11 @@ impl Operation {
         self.line.get_mut().and_then(Option::take)
     }
 
+    /// Its caller is about to wait for it.
+    pub fn attend(&mut self) {
+        self.course.attended = true;
+    }
+
     /// A start has gone along its steps to the end, and is over.
     pub fn pass(&mut self) {
         self.course.pass();

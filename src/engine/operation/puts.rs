@@ -450,6 +450,7 @@ impl Puts {
                 .encode(),
             report: leg.report,
             token: 0,
+            attended: course.attended,
         };
         let posted = io.put(course.number, put)?;
         if posted != Posted::Busy {
@@ -477,6 +478,7 @@ impl Puts {
             notice: notice.encode(),
             report,
             token: 0,
+            attended: course.attended,
         };
         let posted = io.put(course.number, put)?;
         if posted != Posted::Busy {

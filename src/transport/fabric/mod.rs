@@ -364,6 +364,7 @@ mod tests {
             notice: 0,
             report: Report::Sent,
             token,
+            attended: true,
         }
     }
 

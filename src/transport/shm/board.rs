@@ -1,5 +1,5 @@
-//! What a rank shows its peers: a segment with its notice ring, its alarm and its gate; and, where the
-//! kernel lets nobody write into private memory, one with chunks on their way there.
+//! What a rank shows its peers: a segment with its notice ring, its alarm and its gate; and, once it has private
+//! memory to be put into, one with chunks on their way there.
 //!
 //! The only place where shared bytes become atomics.
 
@@ -16,8 +16,8 @@ use crate::transport::segment::{Label, Mapping};
 /// Notices that a rank has room for.
 pub const NOTICES: usize = 4096;
 /// Chunks on their way, and the most bytes of one.
-pub const CHUNKS: usize = 16;
-pub const CHUNK: usize = 16 << 10;
+pub const CHUNKS: usize = if cfg!(miri) { 4 } else { 16 };
+pub const CHUNK: usize = if cfg!(miri) { 64 } else { 16 << 10 };
 
 /// A rank's board, one's own or a peer's. Zeroed at first.
 pub struct Board {
@@ -97,14 +97,21 @@ struct ChunksHead {
     cells: [AtomicU64; CHUNKS],
 }
 
-/// A chunk's place in the segment.
-#[repr(C)]
+/// A chunk's place in the segment. Its bytes begin with a cache line, and share none.
+#[repr(C, align(64))]
 pub struct Chunk {
     /// What it is about.
     pub to: Destination,
     /// Its bytes.
-    pub bytes: [u8; CHUNK],
+    pub bytes: Line<[u8; CHUNK]>,
 }
+
+/// On cache lines of its own.
+#[repr(C, align(64))]
+pub struct Line<T>(pub T);
+
+// They are told to be free four times a round.
+const _: () = assert!(CHUNKS.is_power_of_two() && CHUNKS >= 4);
 
 /// Where a chunk's bytes go.
 #[repr(C)]

@@ -110,6 +110,9 @@ const IN_FLIGHT: usize = 256;
 const MOMENT: Duration = Duration::from_micros(20);
 /// And one that has been there for long.
 const LONG_MOMENT: Duration = Duration::from_millis(5);
+/// How long a rank without patience leaves a target alone whose chunks are full: some times what that takes to empty
+/// them, and so long that a fabric that naps beside it stays awake.
+const FULL: Duration = Duration::from_micros(250);
 /// How long a put may take to the end of a rank before that is told: it is a copy, or a step of a fold, which
 /// takes moments.
 const INSIDE: Duration = Duration::from_secs(2);
@@ -122,7 +125,10 @@ pub struct Shm {
     place: Place,
     /// What errors call each rank.
     names: Box<[Rank]>,
+    /// How long puts go to private memory of who waits for them.
     way: Way,
+    /// Whether the kernel may write there.
+    may_write: bool,
     open: bool,
     board: Board,
     notices: Reader,
@@ -203,6 +209,7 @@ impl Shm {
             place: Place { rank, size: ranks as u32 },
             names: group,
             way: Way::Ring,
+            may_write: false,
             open: true,
             board,
             notices: Reader::new(NOTICES as u64 / 8),
@@ -256,13 +263,14 @@ impl Shm {
 
     /// Takes a way that all can go, given what every rank has found, in the order of their names: also those of
     /// other groups. Fails where one cannot reach its peer, or where the way that is wanted is not open. Where both are, and
-    /// none is wanted, long puts stream, in which both ends copy at one time, unless ranks are `crowded`: then the target
-    /// has no core of its own to copy with.
+    /// none is wanted, long puts stream, in which both ends copy at one time, unless the target does not wait for them, or
+    /// ranks are `crowded`: then it has no core of its own to copy with.
     pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>, crowded: bool) -> Result<()> {
         if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
             return Err(Error::NoTransport(format!("shm (rank {rank} does not reach {why})")));
         }
         let unwritable = first(findings, |found| found.unwritable.as_ref());
+        self.may_write = unwritable.is_none();
         match (unwritable, wanted) {
             (None, Some(Way::Writev)) => self.way = Way::Writev,
             (None, _) => self.way = if crowded { Way::Writev } else { Way::Ring },
@@ -280,7 +288,7 @@ impl Shm {
         Ok(())
     }
 
-    /// Where puts into its private memory arrive, unless the kernel makes them.
+    /// Where puts into its private memory arrive that the kernel does not make.
     fn show_chunks(&mut self) -> Result<()> {
         if self.inflow.is_none() {
             let inflow = Inflow::new()?;
@@ -385,15 +393,22 @@ impl Shm {
         Ok(Posted::Done)
     }
 
-    /// Lets a put stream through chunks.
-    fn put_through_ring(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
+    /// Whether a put into private memory streams through chunks, or is the kernel's.
+    fn streams(&self, put: &Put<'_>, len: usize) -> bool {
+        len <= STREAMED || !self.may_write || self.way == Way::Ring && put.attended
+    }
+
+    /// Lets a put stream through chunks. One that finds them full waits for its turn, without holding up what is put to
+    /// others; but for one that is so short that it is taken over at once, or not.
+    fn stream(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
         let mut outflow = Outflow::new(put, len);
         let peer = &mut self.peers[put.peer as usize];
-        if !outflow.pour(peer, &mut self.bells, self.place.size as usize)? {
-            return Ok(Posted::Busy);
-        }
+        let poured = outflow.pour(peer, &mut self.bells, self.place.size as usize)?;
         if outflow.is_done() {
             return Ok(Posted::Done);
+        }
+        if !poured && len <= INJECT {
+            return Ok(Posted::Busy);
         }
         self.outflow.push(outflow);
         Ok(Posted::Pending)
@@ -402,8 +417,12 @@ impl Shm {
     /// Puts that are on their way go on.
     fn pour_on(&mut self, events: &mut Vec<Event>) -> Result<()> {
         let Shm { outflow, peers, bells, place, .. } = self;
+        let mut poured = false;
         for one in &mut *outflow {
-            one.pour(&mut peers[one.peer as usize], bells, place.size as usize)?;
+            poured |= one.pour(&mut peers[one.peer as usize], bells, place.size as usize)?;
+        }
+        if poured {
+            events.push(Event::Moved);
         }
         outflow.retain(|one| {
             if one.is_done() {
@@ -515,9 +534,7 @@ impl Transport for Shm {
         self.check_open("put")?;
         let len = self.check(put)?;
         match Target::of(put.to) {
-            Target::Private if len > 0 && (self.way == Way::Ring || len <= STREAMED) => {
-                self.put_through_ring(put, len)
-            }
+            Target::Private if len > 0 && self.streams(put, len) => self.stream(put, len),
             _ => self.put_directly(put, len),
         }
     }
@@ -616,12 +633,12 @@ impl Sleeper for Shm {
         }
         self.board.alarm().set();
         // What came before the alarm was set has rung for nobody.
-        Ok(match () {
-            () if self.has_arrivals() => Bed::Nowhere,
-            // Nobody tells that a chunk is free again.
-            () if !self.outflow.is_empty() => Bed::Nap(MOMENT),
-            () => Bed::Until(self.bell.reader.as_fd()),
-        })
+        if self.has_arrivals() {
+            return Ok(Bed::Nowhere);
+        }
+        // Nobody tells that a chunk is free again.
+        let waits_for_room = !self.outflow.is_empty();
+        Ok(if waits_for_room { Bed::Nap(FULL) } else { Bed::Until(self.bell.reader.as_fd()) })
     }
 
     fn rise(&mut self, rung: bool) {

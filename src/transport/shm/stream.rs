@@ -50,12 +50,10 @@ impl Inflow {
             let Some((cell, notice)) = self.reader.peek(self.chunks.ring()) else { break };
             let chunk = self.chunks.chunk(cell).as_ptr();
             // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on
-            let (to, bytes) = unsafe { ((*chunk).to, &(*chunk).bytes) };
+            let (to, bytes) = unsafe { ((*chunk).to, &(*chunk).bytes.0) };
             deliver(regions, to, bytes)?;
             self.reader.advance(self.chunks.ring());
-            if to.behind == 0 {
-                events.push(Event::Notice(notice));
-            }
+            events.push(if to.behind == 0 { Event::Notice(notice) } else { Event::Moved });
         }
         Ok(())
     }
@@ -95,7 +93,7 @@ impl Outflow {
     pub fn pour(&mut self, peer: &mut Peer, bells: &mut Handles, ranks: usize) -> Result<bool> {
         let Peer { name, card, board, chunks, .. } = peer;
         let board = board.of(card, ranks).map_err(|e| e.of(*name, "board"))?;
-        // A peer that is about to agree on the way does not show them yet.
+        // One that has told a key has shown them: a key that it has not told is no business of ours.
         let Some(label) = board.chunks() else { return Ok(false) };
         let chunks = chunks.of(card, label).map_err(|e| e.of(*name, "ring"))?;
         let before = self.to.behind;

@@ -1,3 +1,4 @@
+use super::board::{CHUNK, CHUNKS};
 use super::*;
 use crate::boot::Exchange;
 use crate::transport::memory::Memory;
@@ -109,6 +110,110 @@ fn put(shm: &mut Shm, events: &mut Vec<Event>, put: &Put<'_>) {
     }
 }
 
+/// Bytes of a put that takes several chunks, in segments that are cut elsewhere.
+const STREAM: usize = 5 * CHUNK + 3;
+const CUTS: [usize; 4] = [1, CHUNK - 1, 2 * CHUNK + 7, CHUNK];
+
+fn cut(mut offset: usize) -> Vec<Run> {
+    let last = STREAM - CUTS.iter().sum::<usize>();
+    let run = |&len: &usize| {
+        offset += len;
+        Run { offset: offset - len, len }
+    };
+    CUTS.iter().chain([&last]).map(run).collect()
+}
+
+/// Every rank streams to all others at the same time, from one memory and through the same few chunks.
+#[test]
+fn what_streams_lands_whole_from_every_source() {
+    const RANKS: u32 = 3;
+    let byte = |rank: u32, i: usize| (rank as usize * 7 + i * 31 + i / 251) as u8;
+    let mut all = ring_of(RANKS);
+    let regions: Vec<Region> = all
+        .iter_mut()
+        .map(|shm| shm.register(Memory::zeroed((1 + RANKS as usize) * STREAM).unwrap()).unwrap())
+        .collect();
+    std::thread::scope(|scope| {
+        for mut shm in all {
+            let regions = &regions;
+            scope.spawn(move || {
+                let rank = shm.place().rank;
+                let from = &regions[rank as usize];
+                from.memory.write(0, &(0..STREAM).map(|i| byte(rank, i)).collect::<Vec<_>>());
+                let (segments, mut events) = (cut(0), Vec::new());
+                let (mut pending, mut told) = (Vec::new(), Vec::new());
+                for peer in (0..RANKS).filter(|&peer| peer != rank) {
+                    let (to, to_offset) =
+                        (regions[peer as usize].remote.far, u64::from(1 + rank) * STREAM as u64);
+                    let (report, token) = (Report::Sent, peer);
+                    let put = Put {
+                        peer,
+                        from,
+                        segments: &segments,
+                        to,
+                        to_offset,
+                        notice: rank,
+                        report,
+                        token,
+                        attended: true,
+                    };
+                    if shm.put(&put).unwrap() == Posted::Pending {
+                        pending.push(peer);
+                    }
+                }
+                while told.len() < RANKS as usize - 1 || !pending.is_empty() {
+                    shm.poll(&mut events).unwrap();
+                    for event in events.drain(..) {
+                        match event {
+                            Event::Notice(source) => told.push(source),
+                            Event::Sent(peer) => pending.retain(|&other| other != peer),
+                            Event::Moved => {}
+                        }
+                    }
+                    std::thread::yield_now();
+                }
+                told.sort_unstable();
+                assert!(told.iter().copied().eq((0..RANKS).filter(|&source| source != rank)));
+                for source in told {
+                    let mut bytes = vec![0; STREAM];
+                    from.memory.read((1 + source as usize) * STREAM, &mut bytes);
+                    assert!((0..STREAM).all(|i| bytes[i] == byte(source, i)), "{source} to {rank}");
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_stream_that_nobody_takes_is_let_go_of_at_the_end() {
+    let mut all = ring_of(2);
+    let long = (CHUNKS + 1) * CHUNK;
+    let to = all[0].register(Memory::zeroed(long).unwrap()).unwrap();
+    let memory = Memory::zeroed(long).unwrap();
+    let from = all[1].register(memory.clone()).unwrap();
+    let segments = [Run { offset: 0, len: long }];
+    let (to, report) = (to.remote.far, Report::Sent);
+    let put = Put {
+        peer: 0,
+        from: &from,
+        segments: &segments,
+        to,
+        to_offset: 0,
+        notice: 0,
+        report,
+        token: 0,
+        attended: true,
+    };
+    assert_eq!(all[1].put(&put).unwrap(), Posted::Pending);
+    all[0].shut_down();
+    let mut events = Vec::new();
+    all[1].poll(&mut events).unwrap();
+    assert!(events.is_empty() && !all[1].is_quiet(), "it may still be taken, as far as its source knows");
+    all[1].shut_down();
+    drop(from);
+    assert_eq!(memory.holders(), 1);
+}
+
 /// Each rank puts a word of its own into all others' memory, of both kinds, and rank 0 ends while others put.
 #[test]
 fn a_put_is_seen_whole_when_its_notice_is() {
@@ -145,7 +250,17 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                             put(
                                 &mut shm,
                                 &mut events,
-                                &Put { peer, from, segments: &own, to, to_offset, notice, report, token: 0 },
+                                &Put {
+                                    peer,
+                                    from,
+                                    segments: &own,
+                                    to,
+                                    to_offset,
+                                    notice,
+                                    report,
+                                    token: 0,
+                                    attended: true,
+                                },
                             );
                         }
                     }
@@ -184,6 +299,7 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                         notice: 0,
                         report,
                         token: 0,
+                        attended: true,
                     })
                     .unwrap();
                 }
@@ -240,6 +356,7 @@ fn what_breaks_the_contract_is_refused_with_its_numbers() {
         notice: 0,
         report,
         token: 0,
+        attended: true,
     };
     let outside = [Run { offset: 1, ..good[0] }];
     for bad in [put(1, &good, 0), put(0, &outside, 0)] {
@@ -268,7 +385,17 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
     assert_ne!(stale, later.remote.far);
     let segments = &[Run { offset: 0, len: 64 }];
     let report = Report::Sent;
-    let put = Put { peer: 0, from: &from, segments, to: stale, to_offset: 0, notice: 0, report, token: 0 };
+    let put = Put {
+        peer: 0,
+        from: &from,
+        segments,
+        to: stale,
+        to_offset: 0,
+        notice: 0,
+        report,
+        token: 0,
+        attended: true,
+    };
     let error = shm.put(&put).unwrap_err().to_string();
     // Its number may be another test's by now, or nobody's.
     let gone = ["the window of rank 0 is no more what it was", "window is gone from /proc"];

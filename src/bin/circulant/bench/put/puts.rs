@@ -107,6 +107,7 @@ impl Puts {
             notice,
             report: Report::Sent,
             token,
+            attended: true,
         };
         loop {
             match self.transport.put(&put)? {
@@ -194,6 +195,7 @@ fn poll(
         match event {
             Event::Sent(token) => free.push(token),
             Event::Notice(notice) => notices.push_back(notice),
+            Event::Moved => {}
         }
     }
     Ok(happened)
