@@ -24,6 +24,7 @@ struct Range {
 }
 
 /// Bytes that the processor fetches together.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 const LINE: usize = 64;
 
 thread_local! {

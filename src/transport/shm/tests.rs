@@ -110,8 +110,8 @@ fn put(shm: &mut Shm, events: &mut Vec<Event>, put: &Put<'_>) {
     }
 }
 
-/// Bytes of a put that takes several chunks, in segments that are cut elsewhere.
-const STREAM: usize = 5 * CHUNK + 3;
+/// Bytes of a put that takes more chunks than there are, in segments that are cut elsewhere.
+const STREAM: usize = (CHUNKS + 1) * CHUNK + 3;
 const CUTS: [usize; 4] = [1, CHUNK - 1, 2 * CHUNK + 7, CHUNK];
 
 fn cut(mut offset: usize) -> Vec<Run> {
@@ -157,7 +157,14 @@ fn what_streams_lands_whole_from_every_source() {
                         token,
                         attended: true,
                     };
-                    if shm.put(&put).unwrap() == Posted::Pending {
+                    let posted = loop {
+                        match shm.put(&put).unwrap() {
+                            Posted::Busy => shm.poll(&mut events).unwrap(),
+                            posted => break posted,
+                        }
+                        std::thread::yield_now();
+                    };
+                    if posted == Posted::Pending {
                         pending.push(peer);
                     }
                 }
