@@ -14,7 +14,7 @@ use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::{Source, Task};
+use crate::engine::{Operands, Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
@@ -51,7 +51,9 @@ impl Communicator {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
                 self.copy_own(call, elements, &ends);
-                return match engine.begin_again(made, &ends.from, ends.to.as_deref(), call.fold.as_ref())? {
+                let operands =
+                    Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
+                return match engine.begin_again(made, operands)? {
                     Some(handle) => self.world.carry_out(engine, handle),
                     None => Ok(()),
                 };

@@ -39,7 +39,7 @@ pub use crate::engine::notice::MAX_OPERATIONS;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
 use crate::engine::vigil::{Limits, Vigil};
-use crate::engine::{Engine, Source, Task};
+use crate::engine::{Engine, Operands, Source, Task};
 use crate::error::Result;
 use crate::fold::element::Element;
 use crate::locality::layout::Layout;
@@ -264,7 +264,8 @@ impl Communicator {
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {
             let nothing = Source::Unregistered(Memory::nothing());
-            return match engine.begin_again(made, &nothing, None, None)? {
+            let operands = Operands { from: &nothing, to: None, fold: None };
+            return match engine.begin_again(made, operands)? {
                 Some(handle) => self.world.carry_out(engine, handle),
                 None => Ok(()),
             };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::window::Window;
 use super::world::{Workspace, World};
-use crate::engine::{Handle, Source, Task};
+use crate::engine::{Handle, Operands, Source, Task};
 use crate::error::Result;
 use crate::fold::Fold;
 use crate::fold::element::Element;
@@ -23,15 +23,15 @@ pub(super) struct Held {
     due: AtomicBool,
     /// What it works in, if not in its caller's memory: others get it when this is dropped.
     workspaces: Vec<Workspace>,
-    /// What it moves, and by which operator, where it is prepared.
-    ends: Option<Ends>,
+    /// What it works on, where it is prepared.
+    operands: Option<Own>,
 }
 
-/// The memory and the operator of a prepared call.
-pub(super) struct Ends {
-    pub from: Source,
-    pub to: Option<Source>,
-    pub fold: Option<Arc<dyn Fold>>,
+/// What a prepared call works on: engine's [`Operands`], held.
+struct Own {
+    from: Source,
+    to: Option<Source>,
+    fold: Option<Arc<dyn Fold>>,
 }
 
 /// Bytes to be copied.
@@ -57,12 +57,12 @@ impl Move {
 
 impl Held {
     pub(super) fn new(world: &Arc<World>, task: Task, own: Option<Move>) -> Result<Self> {
-        let ends = || Ends { from: task.from.clone(), to: task.to.clone(), fold: task.fold.clone() };
-        let ends = task.signature.prepared.then(ends);
+        let own_ones = || Own { from: task.from.clone(), to: task.to.clone(), fold: task.fold.clone() };
+        let operands = task.signature.prepared.then(own_ones);
         let handle = world.engine().prepare(task)?;
         let before = own.into_iter().collect();
         let (world, due) = (Arc::clone(world), AtomicBool::new(false));
-        Ok(Held { handle, world, before, after: Vec::new(), due, workspaces: Vec::new(), ends })
+        Ok(Held { handle, world, before, after: Vec::new(), due, workspaces: Vec::new(), operands })
     }
 
     /// With copies before what it copies already, and after what it copies when it is done; and with what it works in,
@@ -83,9 +83,12 @@ impl Held {
 
     /// Starts it and waits until it is done.
     fn run(&self) -> Result<()> {
-        let Some(ends) = &self.ends else { return self.start().and_then(|()| self.wait()) };
+        let Some(Own { from, to, fold }) = &self.operands else {
+            return self.start().and_then(|()| self.wait());
+        };
+        let operands = Operands { from, to: to.as_ref(), fold: fold.as_ref() };
         self.wait_if_due()?;
-        self.world.run_again(self.handle, ends, || self.before.iter().for_each(Move::make))?;
+        self.world.run_again(self.handle, operands, || self.before.iter().for_each(Move::make))?;
         self.after.iter().for_each(Move::make);
         Ok(())
     }
@@ -118,11 +121,11 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let Held { world, handle, due, workspaces, ends, .. } = self;
+        let Held { world, handle, due, workspaces, operands, .. } = self;
         let mut engine = world.engine();
         engine.forget(*handle);
         // Perhaps the last that has a registration, which ends under the engine's lock.
-        *ends = None;
+        *operands = None;
         if due.load(Ordering::Relaxed) {
             // It may run on: nobody else is to work there, and registrations end under the engine's lock.
             workspaces.drain(..).for_each(Workspace::abandon);

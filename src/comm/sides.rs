@@ -79,6 +79,13 @@ enum Way {
     Through { counts: Arc<[usize]>, input: Side, output: Side },
 }
 
+impl Way {
+    /// In place on the output.
+    fn on(output: Given, elements: usize, before: Option<Move>, after: Option<Move>) -> Way {
+        Way::There { elements, before, ends: Ends::one(Cow::Owned(output.source)), after, copy: None }
+    }
+}
+
 impl Communicator {
     /// Makes a call at once on what its caller gave; see [`raw`](super::raw) for what that means.
     pub(super) fn between(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<()> {
@@ -141,13 +148,7 @@ impl Communicator {
             None => None,
         };
         let elements = call.elements_of(output.elements, self.place)?;
-        Ok(Way::There {
-            elements,
-            before,
-            ends: Ends::one(Cow::Owned(output.source)),
-            after: None,
-            copy: None,
-        })
+        Ok(Way::on(output, elements, before, None))
     }
 
     fn gathered_by_all(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
@@ -169,13 +170,7 @@ impl Communicator {
             }
             _ => None,
         };
-        Ok(Way::There {
-            elements,
-            before,
-            ends: Ends::one(Cow::Owned(output.source)),
-            after: None,
-            copy: None,
-        })
+        Ok(Way::on(output, elements, before, None))
     }
 
     fn exchanged(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
@@ -239,13 +234,7 @@ impl Communicator {
         let me = self.rank() as usize;
         let (from, len) = (counts[..me].iter().sum::<usize>() * call.unit, counts[me] * call.unit);
         let after = Some(Move::part(&output.source, 0, &output.source, from, len));
-        Ok(Way::There {
-            elements,
-            before: None,
-            ends: Ends::one(Cow::Owned(output.source)),
-            after,
-            copy: None,
-        })
+        Ok(Way::on(output, elements, None, after))
     }
 
     fn scattered(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {

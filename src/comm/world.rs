@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::request::Ends;
 use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
 use crate::engine::crowd::Crowd;
 use crate::engine::rest::Ask;
-use crate::engine::{Engine, Handle, Source, Task, Waited};
+use crate::engine::{Engine, Handle, Operands, Source, Task, Waited};
 use crate::error::{self, Error, Result};
 use crate::locality::layout::{Domains, Layout};
 use crate::rank::Rank;
@@ -175,11 +174,16 @@ impl World {
     }
 
     /// Starts a prepared operation, once `before` is made, which may be what it puts, and waits until it is done.
-    pub(super) fn run_again(&self, handle: Handle, ends: &Ends, before: impl FnOnce()) -> Result<()> {
+    pub(super) fn run_again(
+        &self,
+        handle: Handle,
+        operands: Operands<'_>,
+        before: impl FnOnce(),
+    ) -> Result<()> {
         let mut engine = self.engine();
         engine.check_at_rest(handle)?;
         before();
-        if engine.start_again(handle, &ends.from, ends.to.as_ref(), ends.fold.as_ref())? {
+        if engine.start_again(handle, operands)? {
             return Ok(());
         }
         self.wait_in(engine, handle).1

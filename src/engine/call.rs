@@ -176,10 +176,8 @@ pub const CREDITS: usize = 44;
 /// Where a word that a rank is ready says how its first leg is folded.
 const OPENS: usize = 45;
 
-/// Its first byte, which is its slot's: a message's [seal](crate::transport::Message::seal).
-pub const SEAL: usize = 0;
-
-/// Where it says what it is for.
+/// Where a head says what it is for. Its first byte is 0, and in a slot the message's
+/// [seal](crate::transport::Message::seal).
 const KIND: usize = 46;
 
 /// In a header without operator: numbers of operators begin with 1.

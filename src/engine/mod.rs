@@ -37,7 +37,7 @@ pub mod tokens;
 pub mod vigil;
 mod wait;
 
-pub use task::{Source, Task};
+pub use task::{Operands, Source, Task};
 pub use wait::Waited;
 
 use std::collections::HashSet;

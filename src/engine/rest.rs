@@ -60,24 +60,24 @@ struct Kept {
 
 /// The place of one, until another one is taken up or kept.
 #[derive(Clone, Copy)]
-pub struct Place(usize);
+pub struct Recalled(usize);
 
 impl Rest {
     /// What was asked for lately.
-    pub fn find(&mut self, ask: &Ask<'_>) -> Option<Place> {
+    pub fn find(&mut self, ask: &Ask<'_>) -> Option<Recalled> {
         let at = self.kept.iter().position(|kept| kept.operation.ask.as_ref() == Some(ask))?;
         self.uses += 1;
         self.kept[at].used = self.uses;
-        Some(Place(at))
+        Some(Recalled(at))
     }
 
     /// What is kept at a place.
-    pub fn at(&mut self, Place(at): Place) -> &mut Operation {
+    pub fn at(&mut self, Recalled(at): Recalled) -> &mut Operation {
         &mut self.kept[at].operation
     }
 
     /// Takes it up.
-    pub fn take(&mut self, Place(at): Place) -> Box<Operation> {
+    pub fn take(&mut self, Recalled(at): Recalled) -> Box<Operation> {
         self.kept.swap_remove(at).operation
     }
 

@@ -2,16 +2,16 @@
 //!
 //! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
 //! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot
-//! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is
+//! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is at most
 //! `2 · channels · SLOTS ·` the slot's size, whatever is sent. Messages go round the slots that are free, so that the
-//! receiver knows where the next one is to be expected, and may see it there before it is told of. Channels come in *banks*, each one registered memory: wide ones, whose slots carry
-//! data, to the neighbours on a communicator's circulant graph; narrow ones, for words about memory only, to
-//! everybody else.
+//! receiver knows where the next one is to be expected, and may see it there before it is told of. Channels come in
+//! *banks*, each one registered memory: wide ones, whose slots carry data, to the neighbours on a communicator's
+//! circulant graph; narrow ones, for words about memory only, to everybody else.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-use super::call::{CREDITS, HEAD, HEADER, Header, SEAL};
+use super::call::{CREDITS, HEAD, HEADER, Header};
 use super::notice::Notice;
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
@@ -147,19 +147,23 @@ struct Round {
 }
 
 impl Round {
-    /// The slot of the next one, where these are free, and its seal: another one than that of the one before, and
-    /// never 0, which is what lies there at first and what a put writes.
+    /// The slot of the next one, where these are free, and its seal.
     fn next(&self, free: u8) -> Option<(usize, u8)> {
         if free == 0 {
             return None;
         }
         let slot = (self.next + free.rotate_right(self.next as u32).trailing_zeros() as usize) % SLOTS;
-        Some((slot, self.seals[slot].checked_add(1).unwrap_or(1)))
+        Some((slot, self.next_seal(slot)))
+    }
+
+    /// Another one than that of the one before, and never 0, which is what lies there at first and what a put writes.
+    fn next_seal(&self, slot: usize) -> u8 {
+        self.seals[slot].checked_add(1).unwrap_or(1)
     }
 
     /// A message has gone, or come, by this slot.
     fn pass(&mut self, slot: usize) {
-        self.seals[slot] = self.seals[slot].checked_add(1).unwrap_or(1);
+        self.seals[slot] = self.next_seal(slot);
         self.next = (slot + 1) % SLOTS;
     }
 }
@@ -277,13 +281,14 @@ impl Slots {
         let bank = &mut self.banks[channel.bank];
         let peer = channel.rank;
         let Some((slot, seal)) = channel.there.next(channel.free) else { return Ok(false) };
-        (head[SEAL], head[CREDITS]) = (0, channel.owed);
+        head[CREDITS] = channel.owed;
         let bytes: usize = data.iter().flat_map(|(_, segments)| *segments).map(|segment| segment.len).sum();
         assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
         let notice = Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode();
         let posted = match channel.inbox(transport)? {
             Some((to, start)) => {
                 let to_offset = start + slot * bank.slot;
+                // Its first byte is the seal's.
                 transport.post(&Message { peer, seal, head: &head[1..], data, to, to_offset, notice })?
             }
             None => {

@@ -6,8 +6,6 @@
 //! the messages that wait for a call to begin.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::call::{CREDITS, Call, Header, Kind};
@@ -15,12 +13,11 @@ use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
 use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Step};
-use super::rest::{Ask, Place};
+use super::rest::{Ask, Recalled};
 use super::slots::Landed;
-use super::task::Source;
+use super::task::Operands;
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
-use crate::fold::Fold;
 use crate::plan::Landing;
 use crate::transport::{Event, Segment};
 
@@ -29,18 +26,6 @@ const HELD: usize = 4;
 
 /// How often to look for the message that is awaited before the next look for all others.
 const LOOKS: u32 = 4;
-
-/// A start of a call on its caller's memory.
-fn errand<'e>(
-    call: Call,
-    iteration: u32,
-    from: &'e Source,
-    to: Option<&'e Source>,
-    fold: Option<&'e Arc<dyn Fold>>,
-) -> Errand<'e> {
-    let (from, to) = (from.memory(), to.unwrap_or(from).memory());
-    Errand { call, iteration, from, to, fold: fold.map(|fold| &**fold) }
-}
 
 /// How far a call got along its line.
 enum Gone {
@@ -113,7 +98,7 @@ impl Early {
 
 impl Engine {
     /// What was asked for lately, to be made [again](Self::begin_again).
-    pub fn recall(&mut self, ask: &Ask<'_>) -> Option<Place> {
+    pub fn recall(&mut self, ask: &Ask<'_>) -> Option<Recalled> {
         self.rest.find(ask)
     }
 
@@ -121,19 +106,14 @@ impl Engine {
     /// this operator; `None` where it is over at once.
     ///
     /// As long as it goes along its line it only borrows what is its caller's, and stays among what is kept.
-    pub fn begin_again(
-        &mut self,
-        kept: Place,
-        from: &Source,
-        to: Option<&Source>,
-        fold: Option<&Arc<dyn Fold>>,
-    ) -> Result<Option<Handle>> {
+    pub fn begin_again(&mut self, kept: Recalled, operands: Operands<'_>) -> Result<Option<Handle>> {
         self.check()?;
         let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.of(communicator).next(communicator, signature);
         let line = self.rest.at(kept).lend_line(&self.io);
-        let gone = self.go_along(line, &errand(call, 0, from, to, fold), |engine| Some(engine.rest.at(kept)));
+        let errand = Errand::new(call, 0, operands);
+        let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
         let steps = match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
                 self.remember(call, 1);
@@ -142,8 +122,8 @@ impl Engine {
             Gone::So(steps) => steps,
         };
         let mut operation = self.rest.take(kept);
-        let path = self.path(operation.is_small(), from, to)?;
-        operation.renew(call, handle as u16, path, fold.cloned());
+        let path = self.path(operation.is_small(), operands.from, operands.to)?;
+        operation.renew(call, handle as u16, path, operands.fold.cloned());
         if !operation.is_small() {
             operation.reach(&mut self.io).map_err(|error| self.fail(error))?;
         }
@@ -151,19 +131,12 @@ impl Engine {
         self.start_or_forget(handle, steps).map(Some)
     }
 
-    /// Starts a prepared operation that is at rest, on this memory and by this operator, which are its own; whether it is
-    /// over at once.
-    pub fn start_again(
-        &mut self,
-        handle: Handle,
-        from: &Source,
-        to: Option<&Source>,
-        fold: Option<&Arc<dyn Fold>>,
-    ) -> Result<bool> {
+    /// Starts a prepared operation that is at rest, on what it was prepared for; whether it is over at once.
+    pub fn start_again(&mut self, handle: Handle, operands: Operands<'_>) -> Result<bool> {
         self.check_at_rest(handle)?;
         let Some(Some(Entry { operation, .. })) = self.operations.get_mut(handle) else { return Ok(true) };
         let line = operation.lend_line(&self.io);
-        let errand = errand(operation.call(), operation.starts(), from, to, fold);
+        let errand = Errand::new(operation.call(), operation.starts(), operands);
         let gone = self.go_along(line, &errand, |engine| engine.prepared(handle));
         match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
@@ -307,8 +280,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Looks for news, perhaps awaited by a channel, and of so many bytes. A message and its notice come on two cache lines: where the message
-    /// can be seen, that saves the way of one.
+    /// Looks for news, perhaps awaited by a channel, and of so many bytes. A message and its notice come on two cache
+    /// lines: where the message can be seen, that saves the way of one.
     fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<Heard> {
         if self.events.is_empty() {
             let expected = awaited.and_then(|(channel, _)| self.io.slots.expected(channel));
@@ -397,6 +370,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::collective::Collective;
+    use crate::engine::Source;
     use crate::engine::call::Signature;
     use crate::engine::slots::Slots;
     use crate::engine::vigil::{Limits, Vigil};
@@ -428,8 +402,8 @@ mod tests {
         engine.waiting = waiting;
         let mut early = Early { missing: (1 << arrivals) - 1, messages: SmallVec::new() };
         let nothing = Source::Unregistered(Memory::nothing());
-        let all =
-            engine.claim(&errand(call(5, Collective::Barrier), START, &nothing, None, None), &mut early);
+        let operands = Operands { from: &nothing, to: None, fold: None };
+        let all = engine.claim(&Errand::new(call(5, Collective::Barrier), START, operands), &mut early);
         (early.messages.len(), engine.waiting.len(), all)
     }
 

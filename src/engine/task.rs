@@ -41,6 +41,17 @@ pub struct Task {
     pub to: Option<Source>,
 }
 
+/// What a call that is made again works on, which is its caller's.
+#[derive(Clone, Copy)]
+pub struct Operands<'o> {
+    /// What is put.
+    pub from: &'o Source,
+    /// Where it lands; `None`: in the same memory.
+    pub to: Option<&'o Source>,
+    /// How arrivals are combined, where the plan folds.
+    pub fold: Option<&'o Arc<dyn Fold>>,
+}
+
 /// Memory that a task moves.
 #[derive(Clone)]
 pub enum Source {

@@ -170,10 +170,10 @@ impl Course {
         if std::mem::replace(&mut self.used, true) {
             self.run.restart();
         }
-        self.started = Some(self.starts());
+        self.pass();
     }
 
-    /// A start that needed no run.
+    /// Counts a start; alone: of one that needs no run.
     pub fn pass(&mut self) {
         self.started = Some(self.starts());
     }

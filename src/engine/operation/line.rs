@@ -10,6 +10,7 @@ use super::io::{Io, Segments, segments};
 use super::payload::Shore;
 use crate::engine::call::{Call, DataHead};
 use crate::engine::leg::{Stretches, total};
+use crate::engine::task::Operands;
 use crate::fold::Fold;
 use crate::plan::{Landing, Needs, Plan, Round, Side};
 use crate::transport::memory::Memory;
@@ -71,7 +72,14 @@ pub struct Errand<'e> {
     pub fold: Option<&'e dyn Fold>,
 }
 
-impl Errand<'_> {
+impl<'e> Errand<'e> {
+    /// A start of a call.
+    pub fn new(call: Call, iteration: u32, operands: Operands<'e>) -> Self {
+        let Operands { from, to, fold } = operands;
+        let (from, to) = (from.memory(), to.unwrap_or(from).memory());
+        Errand { call, iteration, from, to, fold: fold.map(|fold| &**fold) }
+    }
+
     /// Where what arrives lands.
     pub fn shore(&self) -> Shore<'_> {
         Shore { memory: self.to, fold: self.fold, signature: &self.call.signature }

@@ -26,7 +26,6 @@ pub use line::{Act, Errand, Line, Step};
 pub use payload::{Payload, Shore};
 pub use shown::Shown;
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 use super::call::{Call, Header};
@@ -67,7 +66,7 @@ pub struct Operation {
     /// By what it is kept when it is over, if it is.
     pub ask: Option<Ask<'static>>,
     /// Looked for when it is first made again; lent to who goes along it.
-    line: OnceCell<Option<Box<Line>>>,
+    line: Option<Option<Box<Line>>>,
 }
 
 impl Operation {
@@ -84,7 +83,7 @@ impl Operation {
             active: false,
             turn: 0,
             ask: None,
-            line: OnceCell::new(),
+            line: None,
         })
     }
 
@@ -112,8 +111,7 @@ impl Operation {
 
     /// Lends its steps, where it has so simple a plan that they are always the same.
     pub fn lend_line(&mut self, io: &Io) -> Option<Box<Line>> {
-        self.line.get_or_init(|| Line::new(&self.course, io).map(Box::new));
-        self.line.get_mut().and_then(Option::take)
+        self.line.get_or_insert_with(|| Line::new(&self.course, io).map(Box::new)).take()
     }
 
     /// Its caller is about to wait for it.
@@ -128,12 +126,12 @@ impl Operation {
 
     /// Has its steps back.
     pub fn return_line(&mut self, line: Box<Line>) {
-        self.line = OnceCell::from(Some(line));
+        self.line = Some(Some(line));
     }
 
     /// Lets the run know, at its beginning, that so many steps of the line have been taken.
     pub fn catch_up(&mut self, steps: usize) {
-        let Some(Some(line)) = self.line.get() else { return };
+        let Some(Some(line)) = &self.line else { return };
         for step in &line.steps[..steps] {
             match step.act {
                 Act::Put { .. } => self.course.run.put_before(step.round),

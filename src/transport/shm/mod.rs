@@ -414,15 +414,12 @@ impl Shm {
         Ok(Posted::Pending)
     }
 
-    /// Puts that are on their way go on.
-    fn pour_on(&mut self, events: &mut Vec<Event>) -> Result<()> {
+    /// Puts that are on their way go on; whether any has.
+    fn pour_on(&mut self, events: &mut Vec<Event>) -> Result<bool> {
         let Shm { outflow, peers, bells, place, .. } = self;
         let mut poured = false;
         for one in &mut *outflow {
             poured |= one.pour(&mut peers[one.peer as usize], bells, place.size as usize)?;
-        }
-        if poured {
-            events.push(Event::Moved);
         }
         outflow.retain(|one| {
             if one.is_done() {
@@ -430,7 +427,7 @@ impl Shm {
             }
             !one.is_done()
         });
-        Ok(())
+        Ok(poured)
     }
 
     /// Whether a poll would give something.
@@ -580,10 +577,15 @@ impl Transport for Shm {
         self.check_open("poll")?;
         // Not without end, where peers are faster.
         events.extend(std::iter::from_fn(|| self.next_notice()).take(NOTICES).map(Event::Notice));
-        if let Some(inflow) = &mut self.inflow {
-            inflow.take(&lock(&self.regions), events)?;
+        let mut moved = match &mut self.inflow {
+            Some(inflow) => inflow.take(&lock(&self.regions), events)?,
+            None => false,
+        };
+        moved |= !self.outflow.is_empty() && self.pour_on(events)?;
+        if moved {
+            events.push(Event::Moved);
         }
-        if self.outflow.is_empty() { Ok(()) } else { self.pour_on(events) }
+        Ok(())
     }
 
     fn next_notice(&mut self) -> Option<Notice> {

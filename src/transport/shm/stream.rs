@@ -43,9 +43,10 @@ impl Inflow {
         self.reader.peek(self.chunks.ring()).is_some()
     }
 
-    /// Chunks that have arrived go to where they belong.
-    pub fn take(&mut self, regions: &Regions, events: &mut Vec<Event>) -> Result<()> {
+    /// Chunks that have arrived go to where they belong; whether some were of a put that is still on its way.
+    pub fn take(&mut self, regions: &Regions, events: &mut Vec<Event>) -> Result<bool> {
         // Not without end, where peers are faster.
+        let mut moved = false;
         for _ in 0..CHUNKS {
             let Some((cell, notice)) = self.reader.peek(self.chunks.ring()) else { break };
             let chunk = self.chunks.chunk(cell).as_ptr();
@@ -53,9 +54,12 @@ impl Inflow {
             let (to, bytes) = unsafe { ((*chunk).to, &(*chunk).bytes.0) };
             deliver(regions, to, bytes)?;
             self.reader.advance(self.chunks.ring());
-            events.push(if to.behind == 0 { Event::Notice(notice) } else { Event::Moved });
+            match to.behind {
+                0 => events.push(Event::Notice(notice)),
+                _ => moved = true,
+            }
         }
-        Ok(())
+        Ok(moved)
     }
 }
 
@@ -93,7 +97,7 @@ impl Outflow {
     pub fn pour(&mut self, peer: &mut Peer, bells: &mut Handles, ranks: usize) -> Result<bool> {
         let Peer { name, card, board, chunks, .. } = peer;
         let board = board.of(card, ranks).map_err(|e| e.of(*name, "board"))?;
-        // One that has told a key has shown them: a key that it has not told is no business of ours.
+        // Whoever has told a key has shown them before.
         let Some(label) = board.chunks() else { return Ok(false) };
         let chunks = chunks.of(card, label).map_err(|e| e.of(*name, "ring"))?;
         let before = self.to.behind;
