@@ -301,7 +301,7 @@ impl Engine {
                 if !self.io.transport.is_quiet() {
                     break;
                 }
-                if self.leaves_wait_to_run() {
+                if self.leaves_wait_to_run(walk.line) {
                     return Ok(Heard::Leave);
                 }
             }
@@ -310,14 +310,14 @@ impl Engine {
         match self.events.take() {
             Some(Event::Notice(notice)) => self.hear(notice, walk),
             Some(event) => self.handle(event).map(|()| Heard::Other),
-            None if self.leaves_wait_to_run() => Ok(Heard::Leave),
+            None if self.leaves_wait_to_run(walk.line) => Ok(Heard::Leave),
             None => Ok(Heard::Other),
         }
     }
 
     /// Nothing has happened: whether another thread wants in, or this rank has no patience left.
-    fn leaves_wait_to_run(&mut self) -> bool {
-        self.crowd.is_outside() || self.patience.is_over()
+    fn leaves_wait_to_run(&mut self, line: &Line) -> bool {
+        self.crowd.is_outside() || self.patience.is_over(line.soon)
     }
 
     /// What a notice tells; what is the run's to see to stays to be heard.

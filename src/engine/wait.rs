@@ -107,13 +107,14 @@ impl Engine {
     }
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<Waited> {
+        let soon = matches!(self.operations.get(handle), Some(Some(entry)) if entry.operation.is_done_soon());
         while !self.is_done(handle) {
             let happened = !self.is_quiet() && self.progress()?;
             if self.crowd.is_outside() || self.is_another_done() {
                 return Ok(Waited::LetIn);
             }
-            let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll());
-            if may_sleep && self.patience.is_over() {
+            let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll(soon));
+            if may_sleep && self.patience.is_over(soon) {
                 self.sleep(handle)?;
             }
         }

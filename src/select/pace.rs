@@ -21,6 +21,11 @@ const LEAST_OF_ONE: u64 = 64 << 10;
 impl Problem {
     /// How far a run of it goes ahead; see [`pace`].
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
+        let soon = self.bytes as f64 * costs.byte <= costs.latency * costs.crowd;
+        Pace { soon, ..self.pace_of_puts(entry, blocks, piece, costs) }
+    }
+
+    fn pace_of_puts(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
         if entry.is_nested() {
             let bytes = self.seen_by(entry).largest / u64::from(blocks);
             let pace = pace(if piece == 0 { bytes } else { piece as u64 }, costs);
@@ -95,5 +100,11 @@ impl Problem {
 pub fn pace(bytes: u64, costs: &Costs) -> Pace {
     let block = bytes as f64 * costs.byte;
     let more = (costs.latency / block.max(1e-12)).min(f64::from(LOOKAHEAD - 1)) as u32;
-    Pace { in_flight: 2 + more, lookahead: 1 + more, turns: None, ahead: costs.in_slot() as usize }
+    Pace {
+        in_flight: 2 + more,
+        lookahead: 1 + more,
+        turns: None,
+        ahead: costs.in_slot() as usize,
+        soon: false,
+    }
 }

@@ -56,6 +56,8 @@ pub struct Pace {
     pub turns: Option<u32>,
     /// Bytes of a leg that goes in a message to a target that is not ready; a longer one waits for it.
     pub ahead: usize,
+    /// All of it is on the link for less than a hop among the ranks of a core takes: who waits for it waits shortly.
+    pub soon: bool,
 }
 
 /// What an operation is made of.

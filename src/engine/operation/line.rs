@@ -26,6 +26,8 @@ pub struct Line {
     pub steps: Box<[Step]>,
     /// The rounds that have an arrival, a bit each.
     pub arrivals: u64,
+    /// What is awaited comes [soon](super::Pace::soon).
+    pub soon: bool,
 }
 
 /// A message that is sent or taken in.
@@ -96,7 +98,8 @@ impl Line {
         let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
         let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
         let steps = order.into_iter().map(|(round, side)| step(course, io, round, side));
-        Some(Line { heads: DataHead::new(course.call), steps: steps.collect::<Option<_>>()?, arrivals })
+        let (heads, steps) = (DataHead::new(course.call), steps.collect::<Option<_>>()?);
+        Some(Line { heads, steps, arrivals, soon: course.pace.soon })
     }
 
     /// Makes it another call's of the same signature, or another start's.

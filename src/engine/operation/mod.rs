@@ -97,6 +97,11 @@ impl Operation {
         self.course.is_small()
     }
 
+    /// Whether who waits for it waits [shortly](Pace::soon).
+    pub fn is_done_soon(&self) -> bool {
+        self.course.pace.soon
+    }
+
     /// Makes it another call of the same signature, which travels as before; but for what is put directly, of which
     /// [`reach`](Self::reach) must be told.
     pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
