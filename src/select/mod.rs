@@ -137,7 +137,7 @@ impl Problem {
 
     /// Whether a mean part is on the link for longer than a hop from rank to rank takes among so many.
     pub(super) fn outlasts_a_hop(&self, costs: &Costs) -> bool {
-        self.mean() as f64 * costs.byte > costs.latency * costs.crowd
+        self.mean() as f64 * costs.byte > costs.hop()
     }
 
     pub(super) fn mean(&self) -> u64 {

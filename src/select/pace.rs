@@ -21,7 +21,7 @@ const LEAST_OF_ONE: u64 = 64 << 10;
 impl Problem {
     /// How far a run of it goes ahead; see [`pace`].
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
-        let soon = self.bytes as f64 * costs.byte <= costs.latency * costs.crowd;
+        let soon = self.bytes as f64 * costs.byte <= costs.hop();
         Pace { soon, ..self.pace_of_puts(entry, blocks, piece, costs) }
     }
 
@@ -59,7 +59,7 @@ impl Problem {
     pub fn is_in_step(&self, entry: &Entry, costs: &Costs) -> bool {
         let one_put = self.longest(entry, costs).is_some_and(|longest| self.largest <= longest as u64);
         let direct = self.collective == Collective::Alltoall && !entry.scattered;
-        let longer = 2.0 * self.mean() as f64 * costs.byte > costs.latency * costs.crowd;
+        let longer = 2.0 * self.mean() as f64 * costs.byte > costs.hop();
         direct && longer && (one_put || costs.crowd <= 2.0 * MANY)
     }
 

@@ -303,6 +303,28 @@ fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
 }
 
 #[test]
+fn the_more_ranks_share_a_core_the_longer_vectors_are_exchanged_whole() {
+    let longest = |p: u32| {
+        let costs = Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd: f64::from(p) / 2.0 };
+        let doubles = |kib: &u64| {
+            let problem = Problem { collective: Collective::Allreduce, ..whole(kib << 10, p) };
+            problem.algorithm(&costs).unwrap().exchanges
+        };
+        [1, 2, 4, 8].into_iter().filter(doubles).max()
+    };
+    assert_eq!([2, 8, 16].map(longest), [Some(8), Some(4), Some(4)]);
+}
+
+#[test]
+fn who_waits_for_what_is_shorter_than_a_hop_waits_shortly() {
+    let link = |crowd| Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd };
+    let entry = catalogue::named(Collective::Broadcast, "circulant").unwrap();
+    let soon = |kib: u64, crowd| whole(kib << 10, 8).pace(entry, 1, 0, &link(crowd)).soon;
+    assert_eq!([0, 1, 4].map(|kib| soon(kib, 4.0)), [true, true, false]);
+    assert!(!soon(1, 1.0) && soon(4, 18.0));
+}
+
+#[test]
 fn staging_is_bounded_and_pieces_are_whole_elements() {
     for (collective, unit) in
         [(Collective::Reduce, 12), (Collective::Allreduce, 7), (Collective::ReduceScatter, 100_000)]

@@ -301,12 +301,13 @@ impl Sleeper for Fabric {
         let Some(descriptor) = waiter.descriptor else {
             return Ok(waiter.nap());
         };
-        if waiter.woke_in_vain() && !timeout.is_zero() {
+        let stale = waiter.woke_in_vain() || alone && waiter.is_stale();
+        if stale && !timeout.is_zero() {
             if !alone && waiter.is_fresh() {
                 return Ok(waiter.nap());
             }
             endpoint.settle();
-            waiter.refresh();
+            waiter.settled();
         }
         let may_sleep = endpoint.may_sleep();
         Ok(if may_sleep { Bed::Until(endpoint.borrow(descriptor)) } else { Bed::Nowhere })
