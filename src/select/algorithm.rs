@@ -21,6 +21,10 @@ const COPIES: f64 = 3.0;
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
 
+/// What a small message costs among the ranks of a core, as a share of what a hop does. Measured likewise: an allreduce of
+/// whole vectors takes as long as one of parts at 4 to 8 KiB.
+const EXCHANGE: f64 = 0.6;
+
 /// The algorithm in which leaders are on a ring.
 const RING_OF_LEADERS: &str = "leader-ring";
 
@@ -161,7 +165,8 @@ impl Problem {
     fn doubling_pays(&self, costs: &Costs) -> bool {
         let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
         let rounds = if self.p.is_power_of_two() { q } else { q + 1.0 };
-        rounds * (costs.hop() + m) < 2.0 * (q * costs.hop() + m)
+        let hop = if costs.crowd > 1.0 { EXCHANGE * costs.hop() } else { costs.latency };
+        rounds * (hop + m) < 2.0 * (q * hop + m)
     }
 
     /// Whether blocks that are handed on in `q` rounds are faster than each by itself: for very short ones.
