@@ -160,8 +160,7 @@ impl Problem {
     }
 
     /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones. Over 8, 16 and
-    /// 36 ranks on two cores, where hops are what takes time, 1 and 2 KiB take 0.6 to 0.75 of the time by it, and 4 KiB
-    /// 0.75 to 1.0.
+    /// 36 ranks on two cores, where hops are what takes time, 1 and 2 KiB take 0.6 to 0.75 of the time by it.
     fn doubling_pays(&self, costs: &Costs) -> bool {
         let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
         let rounds = if self.p.is_power_of_two() { q } else { q + 1.0 };
