@@ -107,7 +107,7 @@ impl Engine {
     }
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<Waited> {
-        let soon = matches!(self.operations.get(handle), Some(Some(entry)) if entry.operation.is_done_soon());
+        let soon = self.is_all_done_soon();
         while !self.is_done(handle) {
             let happened = !self.is_quiet() && self.progress()?;
             if self.crowd.is_outside() || self.is_another_done() {
@@ -125,6 +125,12 @@ impl Engine {
     /// Whether progress would do nothing: most looks, while a rank waits, are no more than this.
     pub(super) fn is_quiet(&self) -> bool {
         !self.held_up && self.events.is_empty() && self.io.transport.is_quiet()
+    }
+
+    /// Whether what is under way takes no time to speak of, and nothing gains by a rank that sleeps.
+    fn is_all_done_soon(&self) -> bool {
+        let mut under_way = self.operations.iter().flatten().filter(|entry| !entry.operation.is_done());
+        under_way.all(|entry| entry.operation.is_done_soon())
     }
 
     /// Whether another thread's wait is over.

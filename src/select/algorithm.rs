@@ -21,8 +21,9 @@ const COPIES: f64 = 3.0;
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
 
-/// What a small message costs among the ranks of a core, as a share of what a hop does. Measured likewise: an allreduce of
-/// whole vectors takes as long as one of parts at 4 to 8 KiB.
+/// What a round of small messages takes where ranks share cores, in terms of a [hop](Costs::hop): fitted to where an
+/// allreduce of whole vectors takes as long as one of parts, at some 4 KiB over 8, 16 and 36 ranks on two cores. Of 1 and
+/// 2 KiB it takes 0.6 to 0.75 of the time, of 8 KiB 1.1 to 1.7.
 const EXCHANGE: f64 = 0.6;
 
 /// The algorithm in which leaders are on a ring.
@@ -159,12 +160,11 @@ impl Problem {
         self.outlasts_a_hop(costs) && hops + waits < whole.min(in_blocks)
     }
 
-    /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones. Over 8, 16 and
-    /// 36 ranks on two cores, where hops are what takes time, 1 and 2 KiB take 0.6 to 0.75 of the time by it.
+    /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones.
     fn doubling_pays(&self, costs: &Costs) -> bool {
         let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);
         let rounds = if self.p.is_power_of_two() { q } else { q + 1.0 };
-        let hop = if costs.crowd > 1.0 { EXCHANGE * costs.hop() } else { costs.latency };
+        let hop = costs.latency.max(EXCHANGE * costs.hop());
         rounds * (hop + m) < 2.0 * (q * hop + m)
     }
 

@@ -21,7 +21,9 @@ const LEAST_OF_ONE: u64 = 64 << 10;
 impl Problem {
     /// How far a run of it goes ahead; see [`pace`].
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
-        let soon = self.bytes as f64 * costs.byte <= costs.hop();
+        // Of an alltoallv nobody knows all bytes.
+        let known = self.collective != Collective::Alltoallv;
+        let soon = known && self.bytes as f64 * costs.byte <= costs.hop();
         Pace { soon, ..self.pace_of_puts(entry, blocks, piece, costs) }
     }
 

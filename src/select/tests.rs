@@ -304,15 +304,15 @@ fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
 
 #[test]
 fn where_ranks_share_cores_vectors_are_exchanged_whole_up_to_a_few_kib() {
-    let longest = |p: u32| {
-        let costs = Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd: f64::from(p) / 2.0 };
+    let longest = |(p, crowd): (u32, f64)| {
+        let costs = Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd };
         let doubles = |kib: &u64| {
             let problem = Problem { collective: Collective::Allreduce, ..whole(kib << 10, p) };
             problem.algorithm(&costs).unwrap().exchanges
         };
         [1, 2, 4, 8].into_iter().filter(doubles).max()
     };
-    assert_eq!([2, 8, 16].map(longest), [Some(8), Some(2), Some(4)]);
+    assert_eq!([(8, 1.0), (8, 1.06), (8, 4.0), (16, 8.0)].map(longest), [Some(1), Some(1), Some(2), Some(4)]);
 }
 
 #[test]
@@ -322,6 +322,9 @@ fn who_waits_for_what_is_shorter_than_a_hop_waits_shortly() {
     let soon = |kib: u64, crowd| whole(kib << 10, 8).pace(entry, 1, 0, &link(crowd)).soon;
     assert_eq!([0, 1, 4].map(|kib| soon(kib, 4.0)), [true, true, false]);
     assert!(!soon(1, 1.0) && soon(4, 18.0));
+    let unknown = Problem { collective: Collective::Alltoallv, ..whole(0, 8) };
+    let entry = catalogue::named(Collective::Alltoallv, "ring").unwrap();
+    assert!(!unknown.pace(entry, 1, 0, &link(4.0)).soon);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct Pace {
     pub turns: Option<u32>,
     /// Bytes of a leg that goes in a message to a target that is not ready; a longer one waits for it.
     pub ahead: usize,
-    /// All of it is on the link for less than a hop among the ranks of a core takes: who waits for it waits shortly.
+    /// All of it is on the link for no longer than a hop among the ranks of a core takes: it is done soon.
     pub soon: bool,
 }
 

@@ -97,7 +97,7 @@ impl Operation {
         self.course.is_small()
     }
 
-    /// Whether who waits for it waits [shortly](Pace::soon).
+    /// Whether it takes no longer than a [hop](Pace::soon).
     pub fn is_done_soon(&self) -> bool {
         self.course.pace.soon
     }

@@ -301,13 +301,12 @@ impl Sleeper for Fabric {
         let Some(descriptor) = waiter.descriptor else {
             return Ok(waiter.nap());
         };
-        let stale = waiter.woke_in_vain() || alone && waiter.is_stale();
-        if stale && !timeout.is_zero() {
+        if waiter.woke_in_vain() && !timeout.is_zero() {
             if !alone && waiter.is_fresh() {
                 return Ok(waiter.nap());
             }
             endpoint.settle();
-            waiter.settled();
+            waiter.refresh();
         }
         let may_sleep = endpoint.may_sleep();
         Ok(if may_sleep { Bed::Until(endpoint.borrow(descriptor)) } else { Bed::Nowhere })
