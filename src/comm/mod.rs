@@ -280,7 +280,8 @@ impl Communicator {
             |entry| entry.plan(&self.shape(0, 1, None)),
         );
         let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier);
-        Task { plan, ..task }
+        let pace = Pace { soon: !self.groups.is_nested(), ..task.pace };
+        Task { plan, pace, ..task }
     }
 
     /// Node by node where ranks share some, and short messages reach every rank.

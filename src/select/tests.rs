@@ -325,6 +325,10 @@ fn who_waits_for_what_is_shorter_than_a_hop_waits_shortly() {
     let unknown = Problem { collective: Collective::Alltoallv, ..whole(0, 8) };
     let entry = catalogue::named(Collective::Alltoallv, "ring").unwrap();
     assert!(!unknown.pace(entry, 1, 0, &link(4.0)).soon);
+    let nodes = Nodes { count: 2, most: 4, largest: 4, half: 4, equal: true };
+    let among = Problem { nodes: Some(nodes), ..whole(0, 8) };
+    let entry = catalogue::named(Collective::Broadcast, "leader").unwrap();
+    assert!(!among.pace(entry, 1, 0, &link(4.0)).soon);
 }
 
 #[test]
