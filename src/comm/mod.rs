@@ -280,6 +280,7 @@ impl Communicator {
             |entry| entry.plan(&self.shape(0, 1, None)),
         );
         let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier);
+        // As `select` has it of calls that move something.
         let pace = Pace { soon: !self.groups.is_nested(), ..task.pace };
         Task { plan, pace, ..task }
     }

@@ -21,9 +21,9 @@ const COPIES: f64 = 3.0;
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
 
-/// What a round of small messages takes where ranks share cores, in terms of a [hop](Costs::hop): fitted to where an
-/// allreduce of whole vectors takes as long as one of parts, at some 4 KiB over 8, 16 and 36 ranks on two cores. Of 1 and
-/// 2 KiB it takes 0.6 to 0.75 of the time, of 8 KiB 1.1 to 1.7.
+/// What a round of small messages takes where ranks share cores, in terms of a [hop](Costs::hop): fitted, over
+/// TCP. Over 8, 16 and 36 ranks on two cores an allreduce of whole vectors of 1 and 2 KiB takes 0.5 to 0.8 of the time
+/// of one of parts, of 4 KiB 0.7 to 0.95, of 8 KiB 1.1 to 1.7.
 const EXCHANGE: f64 = 0.6;
 
 /// The algorithm in which leaders are on a ring.
