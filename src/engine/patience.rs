@@ -6,10 +6,9 @@
 //! system may have put the one that it waits for there, too. Where that has helped it does so sooner next time.
 //!
 //! Where ranks outnumber cores, a rank that polls holds up the one that it waits for. It sleeps at once,
-//! but for three cases, where it offers its core some times first, which costs less than to sleep and to be
+//! but for two cases, where it offers its core some times first, which costs less than to sleep and to be
 //! woken, does not cut in on the one that wakes it, and keeps the core awake: where what it waits for is there soon,
-//! where a poll is a look at memory, and, a few times only, where many share a core, so that there is nearly always
-//! one that has work.
+//! and where a poll is a look at memory.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -20,14 +19,11 @@ const LONGEST: Duration = Duration::from_micros(400);
 /// at memory and where it is a system call.
 const LOOKS: (u32, u32) = (64, 1024);
 const CALLS: (u32, u32) = (2, 32);
-/// How often a rank among many offers its core before it sleeps, and how many to a core are many.
-const OFFERS: u32 = 4;
-const MANY: f64 = 4.0;
-/// The same where what it waits for is there soon, or a poll is a look at memory: enough for each of some dozen ranks
-/// of a core to have had its turn. On the emulated cluster with two cores, 8 ranks take 0.55 to 0.7 of the time for
+/// How often a rank among many offers its core before it sleeps, in these two cases: enough for each of some dozen
+/// ranks of a core to have had its turn. On the emulated cluster with two cores, 8 ranks take 0.55 to 0.7 of the time for
 /// a barrier, or what moves 1 KiB, that they take with 0, and 16 ranks 0.75 of that with 4; 32 to 128 are alike. What moves
-/// 256 KiB over 36 ranks takes 1.2 times as long with 64 as with 4.
-const MORE_OFFERS: u32 = 64;
+/// 256 KiB over 36 ranks takes 1.2 times as long with 64, and the same with 4, as with 0.
+const OFFERS: u32 = 64;
 /// How long it does so at most: one that computes may take the core for longer each time.
 const LONGEST_OFFERED: Duration = Duration::from_millis(1);
 
@@ -35,8 +31,8 @@ const LONGEST_OFFERED: Duration = Duration::from_millis(1);
 pub enum Patience {
     /// More ranks than cores on this machine.
     Crowded {
-        /// How often to offer the core before sleeping, where what is waited for is not there soon.
-        offers: u32,
+        /// Whether a poll is a look at memory.
+        cheap: bool,
         /// How often it was offered since something happened.
         offered: u32,
         /// Since when.
@@ -62,19 +58,14 @@ impl Patience {
             let bounds = if cheap { LOOKS } else { CALLS };
             return Patience::Alone { bounds, polls: bounds.1, polled: 0, since: None };
         }
-        let offers = match cheap {
-            true => MORE_OFFERS,
-            false if ranks_per_core > MANY => OFFERS,
-            false => 0,
-        };
-        Patience::Crowded { offers, offered: 0, since: None }
+        Patience::Crowded { cheap, offered: 0, since: None }
     }
 
     /// Nothing has happened: whether to sleep now (else poll again), where what is waited for is there `soon` or not.
     pub fn is_over(&mut self, soon: bool) -> bool {
         match self {
-            Patience::Crowded { offers, offered, since } => {
-                let most = if soon { MORE_OFFERS } else { *offers };
+            Patience::Crowded { cheap, offered, since } => {
+                let most = if soon || *cheap { OFFERS } else { 0 };
                 let mut is_too_long = || since.get_or_insert_with(Instant::now).elapsed() >= LONGEST_OFFERED;
                 if *offered >= most || is_too_long() && *offered > 0 {
                     return true;
@@ -98,7 +89,7 @@ impl Patience {
     /// Whether to sleep even when something has just happened: a transport does not sleep on what has come
     /// already, and a poll less is a system call less.
     pub fn skips_a_poll(&self, soon: bool) -> bool {
-        !soon && matches!(self, Patience::Crowded { offers: 0, .. })
+        !soon && matches!(self, Patience::Crowded { cheap: false, .. })
     }
 
     /// Something has happened: it begins anew.
@@ -119,16 +110,15 @@ mod tests {
 
     #[test]
     fn in_a_crowd_the_core_is_offered_some_times() {
-        for (mut patience, soon, offers) in [
-            (Patience::new(8.0, false), false, OFFERS),
-            (Patience::new(8.0, false), true, MORE_OFFERS),
-            (Patience::new(2.0, false), true, MORE_OFFERS),
-            (Patience::new(2.0, true), false, MORE_OFFERS),
+        for (mut patience, soon) in [
+            (Patience::new(8.0, false), true),
+            (Patience::new(2.0, false), true),
+            (Patience::new(2.0, true), false),
         ] {
             for _ in 0..2 {
                 assert!(!patience.is_over(soon));
                 assert!(
-                    (0..offers).any(|_| patience.is_over(soon)),
+                    (0..OFFERS).any(|_| patience.is_over(soon)),
                     "or sooner, where others took their time"
                 );
                 assert!(patience.is_over(soon), "until something happens");
@@ -138,10 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn where_few_share_a_core_one_sleeps_at_once_and_alone_one_polls_first() {
-        let mut few = Patience::new(2.0, false);
-        assert!(few.skips_a_poll(false) && few.is_over(false));
-        assert!(!few.skips_a_poll(true));
+    fn in_a_crowd_one_sleeps_at_once_and_alone_one_polls_first() {
+        let mut crowded = Patience::new(2.0, false);
+        assert!(crowded.skips_a_poll(false) && crowded.is_over(false));
+        assert!(!crowded.skips_a_poll(true));
         let mut patience = Patience::new(1.0, false);
         assert!((0..CALLS.0).all(|_| !patience.is_over(false)));
         while !patience.is_over(false) {}

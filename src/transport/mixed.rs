@@ -161,7 +161,6 @@ impl Transport for Mixed {
     }
 
     fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
-        // The fabric first: it may take a moment to lie down, in which the other would not hear its bell.
         wait::sleep([&mut self.far, &mut self.near], wakes, timeout)
     }
 

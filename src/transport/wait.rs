@@ -23,9 +23,8 @@ pub(super) enum Bed<'a> {
 
 /// A transport that can be slept on, alone or beside another.
 pub(super) trait Sleeper {
-    /// Looks a last time, as far as it can tell without a poll; whatever comes after this ends the sleep. Only
-    /// if `alone`, and with any `timeout`, may it wait in here, where nobody else can wake it.
-    fn lie_down(&mut self, alone: bool, timeout: Duration) -> Result<Bed<'_>>;
+    /// Looks a last time, as far as it can tell without a poll; whatever comes after this ends the sleep.
+    fn lie_down(&mut self) -> Result<Bed<'_>>;
 
     /// The sleep is over, if there was one; whether its own descriptor was readable.
     fn rise(&mut self, rung: bool);
@@ -50,11 +49,10 @@ fn sleep_on<const N: usize>(
     wakes: &[BorrowedFd<'_>],
     timeout: Duration,
 ) -> Result<[bool; N]> {
-    let alone = N == 1;
     let mut longest = timeout;
     let mut bells = [None; N];
     for (sleeper, bell) in sleepers.iter_mut().zip(&mut bells) {
-        match sleeper.lie_down(alone, timeout)? {
+        match sleeper.lie_down()? {
             Bed::Nowhere => return Ok([false; N]),
             Bed::Until(descriptor) => *bell = Some(descriptor),
             Bed::Nap(nap) => longest = longest.min(nap),
@@ -111,7 +109,7 @@ mod tests {
     }
 
     impl Sleeper for Dozer {
-        fn lie_down(&mut self, _: bool, _: Duration) -> Result<Bed<'_>> {
+        fn lie_down(&mut self) -> Result<Bed<'_>> {
             self.lain = true;
             Ok(self.bell.as_ref().map_or(Bed::Nowhere, |bell| Bed::Until(bell.as_fd())))
         }

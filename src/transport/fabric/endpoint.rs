@@ -1,7 +1,7 @@
 //! One endpoint with its completion queue and address vector: opening, calls, and the order of closing.
 //!
 //! The endpoint is closed first, so that from then on no registered byte is read or written; then the
-//! queue and the vector that it used. Puts are `fi_writemsg` with FI_REMOTE_CQ_DATA, small ones with
+//! queues and the vector that it used. Puts are `fi_writemsg` with FI_REMOTE_CQ_DATA, small ones with
 //! FI_INJECT too: the one call that every provider has and none does wrongly.
 
 use std::ffi::c_void;
@@ -29,6 +29,8 @@ const QUEUE: usize = 1024;
 pub(super) struct Endpoint {
     ep: *mut sys::fid_ep,
     cq: *mut sys::fid_cq,
+    /// A second queue, for its descriptor; may be null.
+    bell: *mut sys::fid_cq,
     av: *mut sys::fid_av,
     domain: Arc<Domain>,
     end: End,
@@ -60,8 +62,9 @@ pub(super) struct Write<'a> {
 impl Endpoint {
     /// Opens and enables an endpoint that `peers` others will be known to.
     pub fn open(domain: &Arc<Domain>, info: &Info, quirk: &Quirk, peers: u32) -> Result<(Endpoint, Waiter)> {
-        let (ep, cq, av) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
-        let mut it = Endpoint { ep, cq, av, domain: domain.clone(), end: quirk.end };
+        let (cq, bell) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let (ep, av) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut it = Endpoint { ep, cq, bell, av, domain: domain.clone(), end: quirk.end };
         let entered = domain.enter();
         let opened = it.open_all(&entered, info, quirk.waits, peers);
         // Dropping what was opened enters the domain again.
@@ -70,7 +73,7 @@ impl Endpoint {
     }
 
     fn open_all(&mut self, entered: &Entered<'_>, info: &Info, waits: Waits, peers: u32) -> Result<Waiter> {
-        let waiter = self.open_queue(entered, waits)?;
+        let waiter = self.open_queues(entered, waits)?;
         self.open_vector(entered, info, peers)?;
         // SAFETY: - domain and info belong together
         let code = unsafe { sys::fi_endpoint(entered.domain, info.as_ptr(), &mut self.ep) };
@@ -90,32 +93,47 @@ impl Endpoint {
         self.domain.check(call, unsafe { sys::fi_bind(self.ep.cast(), to, flags) })
     }
 
-    fn open_queue(&mut self, entered: &Entered<'_>, waits: Waits) -> Result<Waiter> {
-        let descriptor = match waits {
-            Waits::Descriptor => sys::FI_WAIT_FD,
-            Waits::Naps => sys::FI_WAIT_NONE,
-        };
+    fn open_queues(&mut self, entered: &Entered<'_>, waits: Waits) -> Result<Waiter> {
+        match waits {
+            Waits::Naps => {
+                self.cq = self.open_queue(entered, sys::FI_WAIT_NONE)?;
+                Ok(Waiter::naps())
+            }
+            Waits::Descriptor => {
+                self.cq = self.open_queue(entered, sys::FI_WAIT_FD)?;
+                self.descriptor(self.cq).map(Waiter::Descriptor)
+            }
+            Waits::Bell => {
+                self.cq = self.open_queue(entered, sys::FI_WAIT_NONE)?;
+                self.bell = self.open_queue(entered, sys::FI_WAIT_FD)?;
+                self.descriptor(self.bell).map(Waiter::bell)
+            }
+        }
+    }
+
+    fn open_queue(&self, entered: &Entered<'_>, wait: sys::fi_wait_obj) -> Result<*mut sys::fid_cq> {
         let mut attr = sys::fi_cq_attr {
             size: QUEUE,
             flags: 0,
             format: sys::FI_CQ_FORMAT_DATA,
-            wait_obj: descriptor,
+            wait_obj: wait,
             signaling_vector: 0,
             wait_cond: sys::FI_CQ_COND_NONE,
             wait_set: std::ptr::null_mut(),
         };
+        let mut queue = std::ptr::null_mut();
         // SAFETY: - the domain is open
-        let code = unsafe { sys::fi_cq_open(entered.domain, &mut attr, &mut self.cq) };
-        self.domain.check("fi_cq_open", code)?;
-        if waits == Waits::Naps {
-            return Ok(Waiter::naps());
-        }
+        let code = unsafe { sys::fi_cq_open(entered.domain, &mut attr, &mut queue) };
+        self.domain.check("fi_cq_open", code).map(|()| queue)
+    }
+
+    /// Of a queue that was opened with FI_WAIT_FD.
+    fn descriptor(&self, queue: *mut sys::fid_cq) -> Result<RawFd> {
         let mut descriptor: RawFd = -1;
         let to = (&raw mut descriptor).cast();
-        // SAFETY: - the queue was opened with FI_WAIT_FD, so FI_GETWAIT writes an int
-        let code = unsafe { sys::fi_control(self.cq.cast(), sys::FI_GETWAIT as i32, to) };
-        self.domain.check("fi_control (FI_GETWAIT)", code)?;
-        Ok(Waiter::descriptor(descriptor))
+        // SAFETY: - the queue is open, and with FI_WAIT_FD FI_GETWAIT writes an int
+        let code = unsafe { sys::fi_control(queue.cast(), sys::FI_GETWAIT as i32, to) };
+        self.domain.check("fi_control (FI_GETWAIT)", code).map(|()| descriptor)
     }
 
     fn open_vector(&mut self, entered: &Entered<'_>, info: &Info, peers: u32) -> Result<()> {
@@ -231,17 +249,9 @@ impl Endpoint {
         unsafe { sys::fi_trywait(entered.fabric, &mut queue, 1) == 0 }
     }
 
-    /// Sleeps on the queue itself for at most a millisecond, which makes a stale descriptor true again.
-    pub fn settle(&self) {
-        let _entered = self.domain.enter();
-        // SAFETY: - the queue is open; no entries are asked for, so none are written
-        //         - the result says at most that there is something to poll, and the caller polls next
-        unsafe { sys::fi_cq_sread(self.cq, std::ptr::null_mut(), 0, 1) };
-    }
-
-    /// The queue's descriptor as something that can be polled.
+    /// A queue's descriptor as something that can be polled.
     pub fn borrow(&self, descriptor: RawFd) -> BorrowedFd<'_> {
-        // SAFETY: - the queue owns it, and is closed with self
+        // SAFETY: - one of the queues owns it, and is closed with self
         unsafe { BorrowedFd::borrow_raw(descriptor) }
     }
 }
@@ -256,7 +266,7 @@ impl Drop for Endpoint {
             return;
         }
         let _entered = self.domain.enter();
-        for fid in [self.ep.cast::<sys::fid>(), self.cq.cast(), self.av.cast()] {
+        for fid in [self.ep.cast::<sys::fid>(), self.cq.cast(), self.bell.cast(), self.av.cast()] {
             if !fid.is_null() {
                 // SAFETY: - opened by self, closed once, each before what it uses
                 unsafe { sys::fi_close(fid) };

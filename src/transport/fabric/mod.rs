@@ -32,7 +32,7 @@ use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Tran
 use domain::Domain;
 use endpoint::{BATCH, Batch, Endpoint, SEGMENTS, Write};
 use flight::Flight;
-use wait::Waiter;
+use wait::{Waiter, nap};
 
 /// The most puts under way, whatever the provider would take: enough to fill any pipe.
 const IN_FLIGHT: usize = 256;
@@ -209,6 +209,7 @@ impl Transport for Fabric {
 
     #[inline]
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
+        self.waiter.stirred();
         let endpoint = self.opened("put")?;
         let len = put.len();
         let inject = len <= self.limits.inject;
@@ -263,7 +264,7 @@ impl Transport for Fabric {
             let mut batch: Batch = [const { MaybeUninit::uninit() }; BATCH];
             let read = self.opened("poll")?.read(&self.domain.enter(), &mut batch);
             if read <= 0 {
-                return self.no_entries(read);
+                return self.no_entries(read).inspect(|()| self.waiter.emptied());
             }
             self.waiter.refresh();
             for entry in &batch[..read as usize] {
@@ -277,6 +278,7 @@ impl Transport for Fabric {
                 }
             }
             if (read as usize) < BATCH {
+                self.waiter.emptied();
                 return Ok(());
             }
         }
@@ -294,29 +296,20 @@ impl Transport for Fabric {
 }
 
 impl Sleeper for Fabric {
-    fn lie_down(&mut self, alone: bool, timeout: Duration) -> Result<Bed<'_>> {
+    fn lie_down(&mut self) -> Result<Bed<'_>> {
         let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
             return self.opened("sleep").map(|_| Bed::Nowhere);
         };
-        let Some(descriptor) = waiter.descriptor else {
-            return Ok(waiter.nap());
+        let descriptor = match waiter {
+            Waiter::Bell { unread: false, descriptor } => descriptor,
+            Waiter::Descriptor(descriptor) if endpoint.may_sleep() => descriptor,
+            Waiter::Bell { .. } | Waiter::Descriptor(_) => return Ok(Bed::Nowhere),
+            Waiter::Naps { idle } => return Ok(nap(idle)),
         };
-        if waiter.woke_in_vain() && !timeout.is_zero() {
-            if !alone && waiter.is_fresh() {
-                return Ok(waiter.nap());
-            }
-            endpoint.settle();
-            waiter.refresh();
-        }
-        let may_sleep = endpoint.may_sleep();
-        Ok(if may_sleep { Bed::Until(endpoint.borrow(descriptor)) } else { Bed::Nowhere })
+        Ok(Bed::Until(endpoint.borrow(*descriptor)))
     }
 
-    fn rise(&mut self, rung: bool) {
-        if rung {
-            self.waiter.rung();
-        }
-    }
+    fn rise(&mut self, _: bool) {}
 }
 
 #[cfg(test)]
@@ -387,6 +380,30 @@ mod tests {
             }
         };
         assert!(matches!(error, Error::Lost { rank: 1, .. }), "{error}");
+    }
+
+    #[test]
+    fn who_sleeps_misses_neither_its_own_puts_nor_others() {
+        let long = Duration::from_secs(100_000);
+        let [mut zero, mut one] = pair();
+        let from = zero.register(Memory::zeroed(4096).unwrap()).unwrap();
+        let to = one.register(Memory::zeroed(4096).unwrap()).unwrap();
+        let whole = Put { to: to.remote.far, ..put(&from, &[Segment { offset: 0, len: 4096 }], 0) };
+        let (mut sent, mut noticed) = (Vec::new(), Vec::new());
+        for _ in 0..3 {
+            // Connections are made while both poll.
+            while zero.put(&whole).unwrap() == Posted::Busy {
+                zero.poll(&mut sent).unwrap();
+                one.poll(&mut noticed).unwrap();
+            }
+            while sent.is_empty() || noticed.is_empty() {
+                zero.sleep(&[], if sent.is_empty() { long } else { Duration::ZERO }).unwrap();
+                zero.poll(&mut sent).unwrap();
+                one.sleep(&[], if noticed.is_empty() { long } else { Duration::ZERO }).unwrap();
+                one.poll(&mut noticed).unwrap();
+            }
+            assert_eq!((sent.drain(..).count(), noticed.drain(..).count()), (1, 1));
+        }
     }
 
     #[test]

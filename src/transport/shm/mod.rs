@@ -628,7 +628,7 @@ impl Transport for Shm {
 }
 
 impl Sleeper for Shm {
-    fn lie_down(&mut self, _: bool, _: Duration) -> Result<Bed<'_>> {
+    fn lie_down(&mut self) -> Result<Bed<'_>> {
         self.check_open("sleep")?;
         if self.has_arrivals() {
             return Ok(Bed::Nowhere);
