@@ -55,10 +55,9 @@ pub struct Leg {
 }
 
 impl Leg {
-    /// One side of round `i`. A leg without bytes has one direct stretch of none, which is its notice.
-    pub fn new(plan: &dyn Plan, layout: &dyn Layout, i: u32, side: Side, rule: Rule) -> Leg {
-        let all = stretches(plan, layout, i, side);
-        let folds = plan.round(i).landing != Landing::Store;
+    /// Of all these bytes. A leg without bytes has one direct stretch of none, which is its notice.
+    pub fn new(all: Stretches, landing: Landing, rule: Rule) -> Leg {
+        let folds = landing != Landing::Store;
         let packs = rule.piece > 0 && all.len() > 1;
         let (staged, direct) = match (folds, packs) {
             (true, _) => (all, Stretches::new()),

@@ -106,7 +106,9 @@ pub struct Course {
     group: Option<Arc<[Rank]>>,
     pub run: Run<Box<dyn Plan>>,
     pub layout: Box<dyn Layout>,
-    /// Of what travels in slots.
+    /// Whether all of it travels in slots.
+    small: bool,
+    /// Of what has few rounds.
     legs: Option<Legs>,
     pub path: Path,
     pub pace: Pace,
@@ -120,16 +122,24 @@ pub struct Course {
     pub attended: bool,
 }
 
+/// Rounds times ranks up to which a plan and its legs are looked at once. What is noted of them is 0.2 MiB then at most.
+const SHORT: u32 = 1024;
+
+/// Whether a plan is worth being noted though it is no small call's.
+fn is_short(plan: &dyn Plan) -> bool {
+    plan.rounds().saturating_mul(plan.place().size) <= SHORT
+}
+
 impl Course {
     pub fn new(parts: Parts) -> Self {
         let Parts { call, number, group, plan, layout, path, pace, rule, fold } = parts;
-        let (plan, legs) = match path {
-            Path::Direct(_) => (plan, None),
-            Path::Slots { .. } => {
-                let plan: Box<dyn Plan> = Box::new(Noted::new(plan));
-                let legs = Legs::new(&*plan, &*layout);
-                (plan, Some(legs))
-            }
+        let small = matches!(path, Path::Slots { .. });
+        let (plan, legs) = if small || is_short(&*plan) {
+            let plan: Box<dyn Plan> = Box::new(Noted::new(plan));
+            let legs = Legs::new(&*plan, &*layout);
+            (plan, Some(legs))
+        } else {
+            (plan, None)
         };
         let run = Run::new(plan, pace.lookahead);
         let run = if rule.piece > 0 { run.in_order() } else { run };
@@ -139,6 +149,7 @@ impl Course {
             group,
             run,
             layout,
+            small,
             legs,
             path,
             pace,
@@ -158,7 +169,7 @@ impl Course {
 
     /// Whether all of it travels in slots, also while it is at rest.
     pub fn is_small(&self) -> bool {
-        self.legs.is_some()
+        self.small
     }
 
     /// Lets go of what is the caller's.
@@ -219,7 +230,11 @@ impl Course {
     }
 
     pub fn leg(&self, round: u32, side: Side) -> Leg {
-        Leg::new(self.plan(), &*self.layout, round, side, self.rule)
+        let all = match self.stretches(round, side) {
+            Known::Noted(noted) => noted.into(),
+            Known::Made(made) => made,
+        };
+        Leg::new(all, self.plan().round(round).landing, self.rule)
     }
 
     /// The bytes of a leg, in the order in which they travel.
@@ -234,9 +249,9 @@ impl Course {
     pub fn taken_in(&self, round: u32) -> Pieces {
         match &self.legs {
             _ if !self.takes_in() => Pieces::default(),
-            Some(_) if self.plan().round(round).landing == Landing::Store => Pieces::default(),
-            Some(legs) => Pieces::new(legs.of(round, Side::Arrival).into()),
-            None => self.leg(round, Side::Arrival).staged,
+            Some(_) if self.small && self.plan().round(round).landing == Landing::Store => Pieces::default(),
+            Some(legs) if self.small => Pieces::new(legs.of(round, Side::Arrival).into()),
+            _ => self.leg(round, Side::Arrival).staged,
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
@@ -21,9 +21,6 @@ use crate::error::Result;
 use crate::plan::{Landing, Side};
 use crate::rank::Rank;
 use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment};
-
-/// A message about what is shown: mostly of one run or two.
-type Message = SmallVec<[u8; 128]>;
 
 /// A peer that this rank puts to.
 struct Target {
@@ -362,8 +359,8 @@ impl Puts {
         };
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
         let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16 }).encode();
-        let words = shown::words(io.transport.key(ends.from.remote, *world), shown);
-        let mut message: Message = head[..HEAD].iter().copied().chain(words).collect();
+        let key = io.transport.key(ends.from.remote, *world);
+        let mut message = shown::message(&head[..HEAD], key, shown);
         io.send_head(*channel, &mut message, None)
     }
 

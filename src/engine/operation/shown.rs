@@ -32,10 +32,19 @@ pub fn fits(stretches: &[Stretch]) -> bool {
     total(stretches) > 0 && u16::try_from(stretches.len()).is_ok_and(has_room)
 }
 
-/// A message's data, which say where the bytes of these stretches of a region are.
-pub fn words(key: RemoteKey, stretches: &[Stretch]) -> impl Iterator<Item = u8> {
-    let runs = stretches.iter().map(move |run| [key.base.wrapping_add(run.at as u64), run.len as u64]);
-    std::iter::once([0, key.key]).chain(runs).flatten().flat_map(u64::to_le_bytes)
+/// A message about what is shown: mostly of one run or two.
+pub type Message = SmallVec<[u8; 128]>;
+
+/// Behind a message's head, its data: they say where the bytes of these stretches of a region are.
+pub fn message(head: &[u8], key: RemoteKey, stretches: &[Stretch]) -> Message {
+    let mut message = Message::from_slice(head);
+    let mut pair = |one: u64, other: u64| {
+        message.extend_from_slice(&one.to_le_bytes());
+        message.extend_from_slice(&other.to_le_bytes());
+    };
+    pair(0, key.key);
+    stretches.iter().for_each(|run| pair(key.base.wrapping_add(run.at as u64), run.len as u64));
+    message
 }
 
 impl Shown {
@@ -140,7 +149,7 @@ mod tests {
             };
             let stretches: Vec<_> = lengths.iter().map(stretch).collect();
             let key = RemoteKey { base: 0, key: 1 };
-            let words: Vec<u8> = words(key, &stretches).collect();
+            let words = message(&[], key, &stretches);
             let all = total(&stretches);
             let shown = shown(&words, lengths.len() as u16, 200).unwrap();
             prop_assert_eq!(shown.bytes(), all);
@@ -176,9 +185,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_shown_is_an_error_that_names_the_rank() {
-        let words = |key, at, len| -> Vec<u8> {
-            words(RemoteKey { base: 0, key }, &[Stretch { at, there: 0, len }]).collect()
-        };
+        let words = |key, at, len| message(&[], RemoteKey { base: 0, key }, &[Stretch { at, there: 0, len }]);
         let good = words(1, 90, 10);
         assert!(shown(&good, 1, 100).is_ok());
         let bad = [
