@@ -64,8 +64,10 @@ impl Leg {
             (false, true) => all.into_iter().partition(|stretch| stretch.len < DIRECT),
             (false, false) => (Stretches::new(), all),
         };
-        let mut direct: Stretches =
-            direct.into_iter().flat_map(|stretch| cut(stretch, rule.max_put)).collect();
+        let mut direct = match direct.iter().all(|stretch| stretch.len <= rule.max_put) {
+            true => direct,
+            false => direct.into_iter().flat_map(|stretch| cut(stretch, rule.max_put)).collect(),
+        };
         if direct.is_empty() && staged.is_empty() {
             direct.push(Stretch { at: 0, there: 0, len: 0 });
         }

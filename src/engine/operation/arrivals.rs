@@ -122,6 +122,9 @@ impl Arrivals {
     /// Sources stand in the order of their first rounds, so that the n-th does not put before round n: that of the
     /// first round that has not arrived has always been told.
     pub fn tell(&mut self, course: &Course, io: &mut Io) -> Result<bool> {
+        if self.told == self.sources.len() {
+            return Ok(true);
+        }
         let due = course.run.arrived_before() as usize + told_ahead(course);
         while let Some(source) = self.sources.get(self.told).filter(|_| self.told < due) {
             let readiness = self.readiness(self.told, course, io);

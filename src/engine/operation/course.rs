@@ -7,7 +7,7 @@ use super::io::Io;
 use super::noted::{Known, Legs, Noted};
 use super::payload::Shore;
 use crate::engine::call::{Call, Header, Kind};
-use crate::engine::leg::{Leg, Pieces, Rule, stretches};
+use crate::engine::leg::{Leg, Pieces, Rule, Stretches, stretches};
 use crate::engine::run::Run;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
@@ -231,7 +231,7 @@ impl Course {
 
     pub fn leg(&self, round: u32, side: Side) -> Leg {
         let all = match self.stretches(round, side) {
-            Known::Noted(noted) => noted.into(),
+            Known::Noted(noted) => Stretches::from_slice(noted),
             Known::Made(made) => made,
         };
         Leg::new(all, self.plan().round(round).landing, self.rule)
@@ -250,7 +250,7 @@ impl Course {
         match &self.legs {
             _ if !self.takes_in() => Pieces::default(),
             Some(_) if self.small && self.plan().round(round).landing == Landing::Store => Pieces::default(),
-            Some(legs) if self.small => Pieces::new(legs.of(round, Side::Arrival).into()),
+            Some(legs) if self.small => Pieces::new(Stretches::from_slice(legs.of(round, Side::Arrival))),
             _ => self.leg(round, Side::Arrival).staged,
         }
     }

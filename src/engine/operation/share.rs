@@ -69,7 +69,7 @@ impl Share {
                 let (folded, shown) = block.split((block.len - arriving) / 2 / grain * grain);
                 Share { folded: Some((folded, open)), shown: smallvec![shown], put: SmallVec::new() }
             }
-            _ => Share { shown: all.into(), ..Share::default() },
+            _ => Share { shown: Stretches::from_slice(all), ..Share::default() },
         })
     }
 }
