@@ -133,6 +133,8 @@ pub enum Kind {
         bytes: u64,
         /// In how many runs.
         runs: u16,
+        /// Whether the sender folds the first run itself, if the receiver says that it [may](Kind::Ready::opens).
+        offers: bool,
     },
     /// What was shown for a round has been read.
     Loaded {
@@ -173,7 +175,7 @@ pub fn shown_bytes(runs: u16) -> usize {
 /// Where a message says which slots it gives back: the one thing in its head that is not its sender's call's.
 pub const CREDITS: usize = 44;
 
-/// Where a word that a rank is ready says how its first leg is folded.
+/// Where a word that a rank is ready says how its first leg is folded, and one of what is shown that some of it may be.
 const OPENS: usize = 45;
 
 /// Where a head says what it is for. Its first byte is 0, and in a slot the message's
@@ -209,7 +211,7 @@ impl Header {
             Kind::Data { round, bytes } => (3, none, none, 0, round, bytes),
             Kind::Taken { pieces } => (4, none, none, 0, pieces, 0),
             Kind::Turn { round } => (5, none, none, 0, round, 0),
-            Kind::Shown { round, bytes, runs } => (6, none, none, runs, round, bytes),
+            Kind::Shown { round, bytes, runs, .. } => (6, none, none, runs, round, bytes),
             Kind::Loaded { round } => (7, none, none, 0, round, 0),
         };
         let signature = self.call.signature;
@@ -237,6 +239,7 @@ impl Header {
         bytes[OPENS] = match self.kind {
             Kind::Ready { opens: Some(Landing::Fold), .. } => 1,
             Kind::Ready { opens: Some(Landing::FoldBefore), .. } => 2,
+            Kind::Shown { offers, .. } => offers.into(),
             _ => 0,
         };
         bytes
@@ -262,7 +265,10 @@ impl Header {
             3 => Kind::Data { round: word(40), bytes: long(48) },
             4 => Kind::Taken { pieces: word(40) },
             5 => Kind::Turn { round: word(40) },
-            6 => Kind::Shown { round: word(40), bytes: long(48), runs: operation },
+            6 => {
+                let offers = bytes[OPENS] != 0;
+                Kind::Shown { round: word(40), bytes: long(48), runs: operation, offers }
+            }
             7 => Kind::Loaded { round: word(40) },
             _ => return None,
         };
@@ -346,7 +352,7 @@ mod tests {
                     Kind::Data { round: blocks, bytes },
                     Kind::Taken { pieces: root },
                     Kind::Turn { round: root },
-                    Kind::Shown { round: root, bytes, runs: operation },
+                    Kind::Shown { round: root, bytes, runs: operation, offers: prepared },
                     Kind::Loaded { round: root },
                 ] {
                     let header = Header { kind, call, iteration };

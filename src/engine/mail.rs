@@ -120,9 +120,9 @@ impl Engine {
                 if agreed.is_ok() {
                     let taken = match message.header.kind {
                         _ if !entry.operation.is_of_this_start(&message.header) => Err(Unexpected { round }),
-                        Kind::Shown { runs, .. } => {
+                        Kind::Shown { runs, offers, .. } => {
                             let shown = Shown::read(&payload, runs, peer, &mut *self.io.transport)?;
-                            entry.operation.shown(round, shown, &mut *self.io.transport)?
+                            entry.operation.shown(round, shown, offers, &mut *self.io.transport)?
                         }
                         _ => entry.operation.message(round, &payload)?,
                     };

@@ -152,17 +152,18 @@ impl Arrivals {
             staging: self.staging.as_ref().map(slots).unwrap_or_default(),
             operation: course.number,
             source: number as u32,
-            opens: self.opens(source, &ends.to, course, io),
+            opens: self.opens(source, course, &*io.transport),
             bytes: course.layout.between(source, Side::Arrival),
         }
     }
 
     /// How a source may fold its leg in this rank's memory: where that is the first leg of all, for which nothing has to
     /// arrive before, and the source reaches the memory.
-    fn opens(&self, source: Rank, to: &Region, course: &Course, io: &Io) -> Option<Landing> {
+    fn opens(&self, source: Rank, course: &Course, transport: &dyn Transport) -> Option<Landing> {
+        let Path::Direct(ends) = &course.path else { return None };
         let round = course.plan().round(self.first_folded?);
         let is_its = round.arrival.is_some_and(|leg| leg.peer == source);
-        (is_its && io.transport.shows(to, course.world(source))).then_some(round.landing)
+        (is_its && transport.shows(&ends.to, course.world(source))).then_some(round.landing)
     }
 
     /// The blocks of a round have come in a message: they are taken in, or kept until it is their turn.
@@ -189,19 +190,23 @@ impl Arrivals {
         Ok(self.intake.keep(round, Early::Message(from.copied(bytes))))
     }
 
-    /// A source shows the blocks of a round, or the last bytes of one block, of which it puts, or folds, the first ones: they are
-    /// taken in, or left there until it is their turn. Where the source has shut down they never are, as everybody is
-    /// about to hear.
+    /// A source shows the blocks of a round, or the last bytes of one block, of which it puts, or folds, the first ones; or
+    /// it `offers` to fold the first run, which it does if it is told that it may. They are taken in, or left
+    /// there until it is their turn. Where the source has shut down they never are, as everybody is about to hear.
     pub fn shown(
         &mut self,
         round: u32,
         from: Shown,
+        offers: bool,
         course: &mut Course,
         transport: &mut dyn Transport,
     ) -> Result<std::result::Result<(), Unexpected>> {
         if !is_to_come(round, course) || !course.is_direct() {
             return Ok(Err(Unexpected { round }));
         }
+        let source = course.plan().round(round).arrival.map(|leg| leg.peer);
+        let opens = |source| self.opens(source, course, transport).is_some();
+        let from = if offers && source.is_some_and(opens) { from.behind_the_first_run() } else { from };
         let all = course.stretches(round, Side::Arrival);
         let (bytes, stored) = (total(&all), course.taken_in(round).left() == 0);
         let is_open = stored || self.first_folded == Some(round) && self.intake.is_at(round);

@@ -165,6 +165,14 @@ impl Operation {
         });
         let flying = self.puts.flying();
         let sent = (flying > 0).then_some(Awaits::Sent { puts: flying });
+        // What was begun and waits for its target is under way for the run.
+        let awaits = match (self.puts.first_early(), awaits) {
+            (Some(early), None | Some(Awaits::Sent { .. })) => {
+                let to = Leg { peer: self.course.world(early.put.peer), ..early.put };
+                Some(Awaits::Target { round: early.round, to })
+            }
+            _ => awaits,
+        };
         let awaits = awaits.or_else(|| self.awaited_reader()).or(sent);
         Waiting { call: self.call(), rounds: self.course.plan().rounds(), awaits }
     }
@@ -258,15 +266,16 @@ impl Operation {
         Ok(taken)
     }
 
-    /// A source shows the blocks of a round: they are taken in, or left there until it is their turn. Fails where
-    /// the operator does.
+    /// A source shows the blocks of a round: they are taken in, or left there until it is their turn; but for the first
+    /// run where the source `offers` to fold it, and may. Fails where the operator does.
     pub fn shown(
         &mut self,
         round: u32,
         from: Shown,
+        offers: bool,
         transport: &mut dyn Transport,
     ) -> Result<std::result::Result<(), Unexpected>> {
-        let taken = self.arrivals.shown(round, from, &mut self.course, transport)?;
+        let taken = self.arrivals.shown(round, from, offers, &mut self.course, transport)?;
         self.settle();
         Ok(taken)
     }

@@ -9,7 +9,7 @@ use smallvec::smallvec;
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
-use super::share::{Open, Share, fold_there};
+use super::share::{First, Open, Share, fold_there};
 use super::shown;
 use crate::engine::call::{HEAD, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
@@ -36,7 +36,7 @@ struct Target {
     offer: Option<Offer>,
     /// The iteration that it has said to be ready for, plus one.
     ready: u32,
-    /// The iteration in which a leg has gone ahead to it, plus one.
+    /// The iteration in which a leg has gone ahead to it, or cannot, plus one.
     ahead: u32,
     /// Whether a leg is being put to it.
     busy: bool,
@@ -83,10 +83,15 @@ impl Target {
         self.ready > course.iteration()
     }
 
-    /// Where, and how, this rank may fold the next leg that is folded: the first one of all that its target folds.
-    fn is_open(&self, course: &Course) -> Option<Open> {
-        let offer = self.offer.filter(|_| self.pieces == 0)?;
+    /// Where, and how, this rank may fold the first one of all legs that its target folds.
+    fn opening(&self, course: &Course) -> Option<Open> {
+        let offer = self.offer?;
         Some(Open { target: offer.target, landing: offer.opens?, unit: course.unit()? })
+    }
+
+    /// The same, if that leg is the next one.
+    fn is_open(&self, course: &Course) -> Option<Open> {
+        self.opening(course).filter(|_| self.pieces == 0)
     }
 
     /// Whether a leg may go in a message before its target is ready: one for each target, where it fits,
@@ -117,6 +122,13 @@ struct Outgoing {
     staged: Pieces,
 }
 
+/// A leg that was shown before its target was ready, and of which the first bytes wait for that.
+struct Early {
+    order: Order,
+    target: usize,
+    first: First,
+}
+
 /// A leg that is shown and has not been read.
 struct Unread {
     round: u32,
@@ -136,6 +148,8 @@ pub struct Puts {
     packing: Option<Staging>,
     /// Legs that are being put, at most one to a target.
     legs: Vec<Outgoing>,
+    /// Legs that wait for their target, at most one to each.
+    early: Vec<Early>,
     /// Puts whose source is still needed.
     flying: u32,
     /// Legs that are shown and have not been read.
@@ -152,6 +166,7 @@ impl Puts {
             targets,
             packing: None,
             legs: Vec::new(),
+            early: Vec::new(),
             flying: 0,
             shown: VecDeque::new(),
         })
@@ -163,6 +178,7 @@ impl Puts {
             (target.pieces, target.allowed, target.admitted) = (0, STAGES as u32, None);
         }
         self.shown.clear();
+        self.early.clear();
     }
 
     /// Forgets what was told of another call's memory.
@@ -216,6 +232,11 @@ impl Puts {
         }
     }
 
+    /// The first leg that was shown before its target was ready, which it is not yet.
+    pub fn first_early(&self) -> Option<Order> {
+        self.early.first().map(|early| early.order)
+    }
+
     /// The first leg that is shown and has not been read: its round, and to whom in the world.
     pub fn first_shown(&self) -> Option<(u32, Rank)> {
         self.shown.front().map(|unread| (unread.round, unread.peer))
@@ -262,10 +283,14 @@ impl Puts {
             return self.go_ahead(order, target, course, io);
         }
         let leg = course.leg(order.round, Side::Put);
-        match self.shared_out(&leg, order.round, target, course, &io.slots) {
+        let open = self.targets[target].is_open(course);
+        match self.shared_out(&leg, order.round, target, open.map(|open| open.unit), course, &io.slots) {
             Some(share) => {
                 let pieces = leg.staged.count(course.rule.piece);
-                self.begin_shared(share, pieces, order, target, course, io)
+                if !self.show_share(&share.shown, false, pieces, order, target, course, io)? {
+                    return Ok(false);
+                }
+                self.bring(share.first, order, target, open, course, io).map(|()| true)
             }
             None => {
                 let Leg { direct, staged } = leg;
@@ -286,12 +311,14 @@ impl Puts {
         self.targets[target].busy = true;
     }
 
-    /// How this rank and a target that can read what it shows share a leg's work; `None` where they do not.
+    /// How this rank and a target that can read what it shows share a leg's work, where this one may fold elements of so
+    /// many bytes there; `None` where they do not.
     fn shared_out(
         &self,
         leg: &Leg,
         round: u32,
         target: usize,
+        unit: Option<usize>,
         course: &Course,
         slots: &Slots,
     ) -> Option<Share> {
@@ -305,43 +332,58 @@ impl Puts {
         };
         match leg.staged.left() {
             0 => Share::of_stored(&leg.direct, arriving),
-            _ => Share::of_staged(&course.stretches(round, Side::Put), arriving, target.is_open(course)),
+            _ => Share::of_staged(&course.stretches(round, Side::Put), arriving, unit),
         }
     }
 
-    /// Begins a leg that is shared, and would else go in so many pieces beside what is put into its place; false where the word of it was not taken.
-    fn begin_shared(
+    /// Begins a leg that is shared, and would else go in so many pieces beside what is put into its place, by the
+    /// word of what is shown; false where that was not taken.
+    fn show_share(
         &mut self,
-        share: Share,
+        shown: &[Stretch],
+        offers: bool,
         pieces: u32,
         order: Order,
         target: usize,
         course: &mut Course,
         io: &mut Io,
     ) -> Result<bool> {
-        if !self.show(order.round, &share.shown, target, course, io)? {
+        if !self.show(order.round, shown, offers, target, course, io)? {
             return Ok(false);
         }
         course.run.ordered(order);
         self.targets[target].pieces += pieces;
-        let peer = self.targets[target].world;
-        self.shown.push_back(Unread { round: order.round, peer, pieces });
-        let put = match share.folded {
-            Some((folded, open)) => {
-                if !fold_there(folded, open, peer, course, &mut *io.transport)? {
-                    return Ok(true);
+        self.shown.push_back(Unread { round: order.round, peer: self.targets[target].world, pieces });
+        Ok(true)
+    }
+
+    /// Brings the first bytes of a leg that is shared to its target, which is ready.
+    fn bring(
+        &mut self,
+        first: Option<First>,
+        order: Order,
+        target: usize,
+        open: Option<Open>,
+        course: &mut Course,
+        io: &mut Io,
+    ) -> Result<()> {
+        let put = match (first, open) {
+            (Some(First::Put(stretch)), _) => stretch,
+            (Some(First::Fold(stretch)), Some(open)) => {
+                let peer = self.targets[target].world;
+                if !fold_there(stretch, open, peer, course, &mut *io.transport)? {
+                    return Ok(());
                 }
                 // A word that it is done.
-                smallvec![Stretch { len: 0, ..folded }]
+                Stretch { len: 0, ..stretch }
             }
-            None => share.put,
+            (Some(First::Fold(_)), None) | (None, _) => {
+                course.run.sent();
+                return Ok(());
+            }
         };
-        if put.is_empty() {
-            course.run.sent();
-        } else {
-            self.put_out(order, target, put, Pieces::default(), true);
-        }
-        Ok(true)
+        self.put_out(order, target, smallvec![put], Pieces::default(), true);
+        Ok(())
     }
 
     /// Tells the target where some of a leg's bytes lie; false where the message was not taken.
@@ -349,6 +391,7 @@ impl Puts {
         &self,
         round: u32,
         shown: &[Stretch],
+        offers: bool,
         target: usize,
         course: &Course,
         io: &mut Io,
@@ -358,28 +401,73 @@ impl Puts {
             return Ok(false);
         };
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
-        let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16 }).encode();
+        let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16, offers }).encode();
         let key = io.transport.key(ends.from.remote, *world);
         let mut message = shown::message(&head[..HEAD], key, shown);
         io.send_head(*channel, &mut message, None)
     }
 
+    /// Begins a leg before its target is ready: in a message, where it fits, else by what is shown of it, if anything
+    /// is. False where the transport did not take it.
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
-        if total(&course.stretches(order.round, Side::Put)) > course.pace.ahead {
-            // Too large: this target is waited for.
-            self.targets[target].ahead = course.iteration() + 1;
-            return Ok(true);
-        }
-        let pieces = match course.rule.piece {
-            0 => 0,
-            piece => course.leg(order.round, Side::Put).staged.count(piece),
+        let leg = course.leg(order.round, Side::Put);
+        let pieces = if course.rule.piece == 0 { 0 } else { leg.staged.count(course.rule.piece) };
+        let taken = if total(&course.stretches(order.round, Side::Put)) <= course.pace.ahead {
+            let taken = self.put_in_message(order, target, course, io)?;
+            self.targets[target].pieces += if taken { pieces } else { 0 };
+            taken
+        } else {
+            self.show_ahead(&leg, pieces, order, target, course, io)?
         };
-        let taken = self.put_in_message(order, target, course, io)?;
         if taken {
             self.targets[target].ahead = course.iteration() + 1;
-            self.targets[target].pieces += pieces;
         }
         Ok(taken)
+    }
+
+    /// Shows what a target that is not ready is to take in of a leg, so that it can begin: where it opens its memory, all
+    /// but what this rank is to fold there, else all. The rest waits. Where nothing is shown, the leg does.
+    fn show_ahead(
+        &mut self,
+        leg: &Leg,
+        pieces: u32,
+        order: Order,
+        target: usize,
+        course: &mut Course,
+        io: &mut Io,
+    ) -> Result<bool> {
+        let unit = course.unit().filter(|_| self.targets[target].pieces == 0);
+        let Some(share) = self.shared_out(leg, order.round, target, unit, course, &io.slots) else {
+            return Ok(true);
+        };
+        let offered = match share.first {
+            Some(First::Fold(offered)) => Some(offered),
+            Some(First::Put(_)) | None => None,
+        };
+        let offers = offered.is_some();
+        let shown: Stretches = offered.into_iter().chain(share.shown).collect();
+        if !self.show_share(&shown, offers, pieces, order, target, course, io)? {
+            return Ok(false);
+        }
+        match share.first {
+            Some(first) => {
+                self.targets[target].busy = true;
+                self.early.push(Early { order, target, first });
+            }
+            None => course.run.sent(),
+        }
+        Ok(true)
+    }
+
+    /// Goes on with the legs that were shown before their targets were ready, and are ready now.
+    fn bring_early(&mut self, course: &mut Course, io: &mut Io) -> Result<()> {
+        while let Some(at) = self.early.iter().position(|early| self.targets[early.target].is_ready(course)) {
+            let Early { order, target, first } = self.early.swap_remove(at);
+            let open = self.targets[target].opening(course);
+            self.targets[target].busy = false;
+            self.bring(Some(first), order, target, open, course, io)?;
+        }
+        Ok(())
     }
 
     fn put_in_message(&self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
@@ -396,6 +484,7 @@ impl Puts {
 
     /// Goes on with the legs that have been begun; false where the transport did not take something.
     pub fn go_on(&mut self, course: &mut Course, io: &mut Io) -> Result<bool> {
+        self.bring_early(course, io)?;
         let mut i = 0;
         while i < self.legs.len() {
             if !self.put_leg(i, course, io)? {

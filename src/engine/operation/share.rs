@@ -3,7 +3,7 @@
 //! time.
 #![forbid(unsafe_code)]
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use super::course::Course;
 use super::shown;
@@ -33,14 +33,21 @@ pub struct Open {
 }
 
 /// What becomes of a leg's bytes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// Put straight into their place.
-    pub put: Stretches,
-    /// Folded in by the source, at their place in the target's memory.
-    pub folded: Option<(Stretch, Open)>,
+    /// The first ones, if they are the source's to bring to their place.
+    pub first: Option<First>,
     /// Taken in by the target from where they lie.
     pub shown: Stretches,
+}
+
+/// What a source brings to its place in the target's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// By a put.
+    Put(Stretch),
+    /// By folding it in there, where the target opens its memory; else that takes it in, too.
+    Fold(Stretch),
 }
 
 impl Share {
@@ -50,26 +57,26 @@ impl Share {
         match *direct {
             [block] if block.len >= SHARED + arriving => {
                 let (put, shown) = block.split((block.len + arriving) / 2 / LINE * LINE);
-                Some(Share { put: smallvec![put], shown: smallvec![shown], folded: None })
+                Some(Share { first: Some(First::Put(put)), shown: smallvec![shown] })
             }
             _ => None,
         }
     }
 
     /// Of a leg that the target folds, or unpacks: that is shown, as far as a message has room to say where it is. Where
-    /// the target is `open`, while so many bytes arrive that the source folds besides, that one
+    /// the source may fold elements of so many bytes (`unit`), while so many bytes arrive that it folds besides, it
     /// folds half of all that the two have to. `None` where the leg is to be staged.
-    pub fn of_staged(all: &[Stretch], arriving: usize, open: Option<Open>) -> Option<Share> {
+    pub fn of_staged(all: &[Stretch], arriving: usize, unit: Option<usize>) -> Option<Share> {
         if !shown::fits(all) {
             return None;
         }
-        Some(match (all, open) {
-            (&[block], Some(open)) if block.len >= SHARED + arriving && open.unit <= SHARED / 2 => {
-                let grain = if LINE.is_multiple_of(open.unit) { LINE } else { open.unit };
+        Some(match (all, unit) {
+            (&[block], Some(unit)) if block.len >= SHARED + arriving && unit <= SHARED / 2 => {
+                let grain = if LINE.is_multiple_of(unit) { LINE } else { unit };
                 let (folded, shown) = block.split((block.len - arriving) / 2 / grain * grain);
-                Share { folded: Some((folded, open)), shown: smallvec![shown], put: SmallVec::new() }
+                Share { first: Some(First::Fold(folded)), shown: smallvec![shown] }
             }
-            _ => Share { shown: Stretches::from_slice(all), ..Share::default() },
+            _ => Share { first: None, shown: Stretches::from_slice(all) },
         })
     }
 }
@@ -130,21 +137,26 @@ mod tests {
             let len = len / unit * unit;
             let stored = Share::of_stored(&[block(len)], arriving);
             prop_assert_eq!(stored.is_some(), len >= SHARED + arriving);
-            if let Some(Share { put, shown, .. }) = stored {
-                prop_assert_eq!(put[0].len + shown[0].len, len);
+            if let Some(Share { first, shown }) = stored {
+                let Some(First::Put(put)) = first else { panic!("{first:?}") };
+                prop_assert_eq!(put.len + shown[0].len, len);
                 // The source puts, the target reads and puts: within what the cut rounds.
-                prop_assert!(put[0].len.abs_diff(shown[0].len + arriving) <= 2 * LINE);
+                prop_assert!(put.len.abs_diff(shown[0].len + arriving) <= 2 * LINE);
             }
 
-            let open = Open { target: RemoteKey::default(), landing: Landing::Fold, unit };
-            let Some(folded) = Share::of_staged(&[block(len)], arriving, Some(open)) else {
+            let Some(folded) = Share::of_staged(&[block(len)], arriving, Some(unit)) else {
                 prop_assert_eq!(len, 0);
                 return Ok(());
             };
-            let (mine, theirs) = (folded.folded.map_or(0, |(mine, _)| mine.len), folded.shown[0].len);
+            let mine = match folded.first {
+                Some(First::Fold(mine)) => mine.len,
+                Some(First::Put(put)) => panic!("{put:?}"),
+                None => 0,
+            };
+            let theirs = folded.shown[0].len;
             prop_assert_eq!((mine + theirs, mine % unit), (len, 0));
             prop_assert!(mine == 0 || (mine + arriving).abs_diff(theirs) <= 2 * LINE.max(unit));
-            prop_assert_eq!(folded.folded.is_some(), mine > 0);
+            prop_assert_eq!(folded.first.is_some(), mine > 0);
             prop_assert_eq!(mine > 0, len >= SHARED + arriving && unit <= SHARED / 2);
         }
     }
@@ -152,8 +164,7 @@ mod tests {
     #[test]
     fn what_lies_apart_is_shown_as_a_whole_or_staged() {
         let two = [block(SHARED), Stretch { at: SHARED * 2, there: 0, len: SHARED }];
-        let open = Open { target: RemoteKey::default(), landing: Landing::Fold, unit: 8 };
-        assert_eq!(Share::of_staged(&two, 0, Some(open)).unwrap().shown[..], two);
-        assert_eq!(Share::of_staged(&vec![block(1); PAYLOAD], 0, Some(open)), None);
+        assert_eq!(Share::of_staged(&two, 0, Some(8)).unwrap().shown[..], two);
+        assert_eq!(Share::of_staged(&vec![block(1); PAYLOAD], 0, Some(8)), None);
     }
 }

@@ -68,6 +68,12 @@ impl Shown {
         if runs.iter().all(lies_there) { Ok(Shown { peer, memory, runs }) } else { Err(senseless()) }
     }
 
+    /// The same without the first run.
+    pub fn behind_the_first_run(mut self) -> Shown {
+        self.runs.remove(0);
+        self
+    }
+
     /// How many bytes.
     pub fn bytes(&self) -> usize {
         self.runs.iter().fold(0, |all, run| all.saturating_add(run.len))
