@@ -224,6 +224,60 @@ fn two_ranks_that_share_memory_fold_half_of_a_long_vector_each() {
     }
 }
 
+/// Makes a call in place, in a window or a slice.
+fn make(comm: &Communicator, data: &mut [u64], call: Call<u64>, in_window: bool) {
+    if !in_window {
+        return comm.run(data, call).unwrap();
+    }
+    let mut window = comm.window(data.len()).unwrap();
+    window.copy_from_slice(data);
+    comm.run_window(&mut window, call).unwrap();
+    data.copy_from_slice(&window);
+}
+
+/// Long calls, of which each rank makes its own in a window or a slice, and prepared ones, started again and again.
+fn with_windows_and_with_slices(comms: Vec<Communicator>) {
+    const LONGER: usize = 2 * SHARED;
+    on_threads(comms, |comm| {
+        let (me, p) = (comm.rank(), comm.size());
+        let sum = |time, i| (0..p).map(|rank| value(rank, time) + i).sum::<u64>();
+        let mut shared = comm.prepare(comm.window(SHARED).unwrap(), Call::broadcast(0)).unwrap();
+        let mut summed = comm.prepare(comm.window(SHARED).unwrap(), Call::reduce(0, Sum)).unwrap();
+        for time in 0..3 * TIMES / 2 {
+            let root = (time / 4 % u64::from(p)) as Rank;
+            let in_window = time >> me & 1 == 0;
+            // Ranks are not always in step, nor what is shown early in a call of one length.
+            let len = if time % 3 == 0 { SHARED / 2 } else { LONGER };
+            let mut data: Vec<_> = from(value(me, time), len).collect();
+            make(&comm, &mut data, Call::broadcast(root), in_window);
+            assert!(data.iter().copied().eq(from(value(root, time), len)));
+            data = from(value(me, time), len).collect();
+            make(&comm, &mut data, Call::reduce(root, Sum), in_window);
+            assert!(me != root || data.into_iter().eq((0..len as u64).map(|i| sum(time, i))));
+            set(&mut shared, from(value(me, time), SHARED));
+            shared.run().unwrap();
+            assert!(shared.window().unwrap().iter().copied().eq(from(value(0, time), SHARED)));
+            set(&mut summed, from(value(me, time), SHARED));
+            summed.run().unwrap();
+            let right = (0..SHARED as u64).map(|i| sum(time, i));
+            assert!(me != 0 || summed.window().unwrap().iter().copied().eq(right));
+        }
+    });
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
+    for p in [2, 3, 5] {
+        with_windows_and_with_slices(sharing(p, as_it_is));
+        let faults = Faults { refuse: 60, delay: 100, lose: 0 };
+        with_windows_and_with_slices(sharing(p, |shm| {
+            let seed = u64::from(p) << 8 | u64::from(shm.place().rank);
+            Box::new(Faulty::new(shm, faults, seed))
+        }));
+    }
+}
+
 #[test]
 fn an_operator_that_fails_when_its_call_is_repeated_fails_that_call() {
     let sum_below = |bound| {
