@@ -26,8 +26,8 @@ pub(super) trait Sleeper {
     /// Looks a last time, as far as it can tell without a poll; whatever comes after this ends the sleep.
     fn lie_down(&mut self) -> Result<Bed<'_>>;
 
-    /// The sleep is over, if there was one; whether its own descriptor was readable.
-    fn rise(&mut self, rung: bool);
+    /// The sleep is over, if there was one; whether its own descriptor was readable. It may have nothing to do then.
+    fn rise(&mut self, _rung: bool) {}
 }
 
 /// Sleeps on all of these at once, until there may be something to poll for one, one of `wakes` becomes readable, or

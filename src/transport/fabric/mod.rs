@@ -308,8 +308,6 @@ impl Sleeper for Fabric {
         };
         Ok(Bed::Until(endpoint.borrow(*descriptor)))
     }
-
-    fn rise(&mut self, _: bool) {}
 }
 
 #[cfg(test)]

@@ -2,114 +2,26 @@
 //! target's staging slots.
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
+mod shared;
+mod target;
 
-use smallvec::smallvec;
+use std::collections::VecDeque;
 
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
-use super::share::{First, Open, Share, fold_there};
-use super::shown;
-use crate::engine::call::{HEAD, Header, Kind};
+use crate::engine::call::{Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
 use crate::engine::notice::Notice;
 use crate::engine::run::Order;
 use crate::engine::slots::Slots;
 use crate::engine::staging::{STAGES, Staging, offset_there};
 use crate::error::Result;
-use crate::plan::{Landing, Side};
+use crate::plan::Side;
 use crate::rank::Rank;
-use crate::transport::{Posted, Put, Region, RemoteKey, Report, Segment};
-
-/// A peer that this rank puts to.
-struct Target {
-    /// In the plan.
-    rank: Rank,
-    /// In the world.
-    world: Rank,
-    channel: usize,
-    /// Whether the channel carries data.
-    wide: bool,
-    /// Whether the target can read where it is what would be put through its staging slots.
-    reads: bool,
-    offer: Option<Offer>,
-    /// The iteration that it has said to be ready for, plus one.
-    ready: u32,
-    /// The iteration in which a leg has gone ahead to it, or cannot, plus one.
-    ahead: u32,
-    /// Whether a leg is being put to it.
-    busy: bool,
-    /// Pieces that have been put to its staging slots, and how many it has allowed.
-    pieces: u32,
-    allowed: u32,
-    /// The last round of which it has said that it is its turn.
-    admitted: Option<u32>,
-}
-
-impl Target {
-    fn new(rank: Rank, course: &Course, io: &Io) -> Result<Self> {
-        let world = course.world(rank);
-        let wide = io.slots.wide(world).is_some();
-        let mut target = Target {
-            rank,
-            world,
-            channel: course.channel(rank, io)?,
-            wide,
-            reads: false,
-            offer: None,
-            ready: 0,
-            ahead: 0,
-            busy: false,
-            pieces: 0,
-            allowed: 0,
-            admitted: None,
-        };
-        target.renew(course, io);
-        Ok(target)
-    }
-
-    fn renew(&mut self, course: &Course, io: &Io) {
-        let shows = |from| io.transport.shows(from, self.world);
-        self.reads = self.wide && matches!(&course.path, Path::Direct(ends) if shows(&ends.from));
-        (self.offer, self.ready, self.ahead) = (None, 0, 0);
-    }
-
-    fn is_admitted(&self, round: u32, course: &Course) -> bool {
-        course.pace.turns.is_none() || self.admitted.is_some_and(|admitted| round <= admitted)
-    }
-
-    fn is_ready(&self, course: &Course) -> bool {
-        self.ready > course.iteration()
-    }
-
-    /// Where, and how, this rank may fold the first one of all legs that its target folds.
-    fn opening(&self, course: &Course) -> Option<Open> {
-        let offer = self.offer?;
-        Some(Open { target: offer.target, landing: offer.opens?, unit: course.unit()? })
-    }
-
-    /// The same, if that leg is the next one.
-    fn is_open(&self, course: &Course) -> Option<Open> {
-        self.opening(course).filter(|_| self.pieces == 0)
-    }
-
-    /// Whether a leg may go in a message before its target is ready: one for each target, where it fits,
-    /// so that the first blocks do not wait for a handshake.
-    fn may_go_ahead(&self, course: &Course, slots: &Slots) -> bool {
-        self.wide && self.ahead <= course.iteration() && slots.may_send(self.channel)
-    }
-}
-
-/// What a target has told.
-#[derive(Clone, Copy)]
-struct Offer {
-    target: RemoteKey,
-    staging: RemoteKey,
-    operation: u16,
-    source: u32,
-    opens: Option<Landing>,
-}
+use crate::transport::{Posted, Put, Region, Report, Segment};
+use shared::{Early, Showing, Unread};
+use target::{Offer, Target};
 
 /// A leg that is being put.
 struct Outgoing {
@@ -120,23 +32,6 @@ struct Outgoing {
     shared: bool,
     direct: VecDeque<Stretch>,
     staged: Pieces,
-}
-
-/// A leg that was shown before its target was ready, and of which the first bytes wait for that.
-struct Early {
-    order: Order,
-    target: usize,
-    first: First,
-}
-
-/// A leg that is shown and has not been read.
-struct Unread {
-    round: u32,
-    /// To whom, in the world.
-    peer: Rank,
-    /// In how many pieces it would have been put: they have their numbers all the same, so that those of other legs
-    /// are known whatever comes first.
-    pieces: u32,
 }
 
 /// The targets, and what is being put to them.
@@ -287,7 +182,13 @@ impl Puts {
         match self.shared_out(&leg, order.round, target, open.map(|open| open.unit), course, &io.slots) {
             Some(share) => {
                 let pieces = leg.staged.count(course.rule.piece);
-                if !self.show_share(&share.shown, false, pieces, order, target, course, io)? {
+                if !self.show_share(
+                    Showing { shown: &share.shown, offers: false, pieces },
+                    order,
+                    target,
+                    course,
+                    io,
+                )? {
                     return Ok(false);
                 }
                 self.bring(share.first, order, target, open, course, io).map(|()| true)
@@ -311,102 +212,6 @@ impl Puts {
         self.targets[target].busy = true;
     }
 
-    /// How this rank and a target that can read what it shows share a leg's work, where this one may fold elements of so
-    /// many bytes there; `None` where they do not.
-    fn shared_out(
-        &self,
-        leg: &Leg,
-        round: u32,
-        target: usize,
-        unit: Option<usize>,
-        course: &Course,
-        slots: &Slots,
-    ) -> Option<Share> {
-        let target = &self.targets[target];
-        if !target.reads || !slots.may_send(target.channel) {
-            return None;
-        }
-        let arriving = match course.plan().round(round).arrival {
-            Some(_) => total(&course.stretches(round, Side::Arrival)),
-            None => 0,
-        };
-        match leg.staged.left() {
-            0 => Share::of_stored(&leg.direct, arriving),
-            _ => Share::of_staged(&course.stretches(round, Side::Put), arriving, unit),
-        }
-    }
-
-    /// Begins a leg that is shared, and would else go in so many pieces beside what is put into its place, by the
-    /// word of what is shown; false where that was not taken.
-    fn show_share(
-        &mut self,
-        shown: &[Stretch],
-        offers: bool,
-        pieces: u32,
-        order: Order,
-        target: usize,
-        course: &mut Course,
-        io: &mut Io,
-    ) -> Result<bool> {
-        if !self.show(order.round, shown, offers, target, course, io)? {
-            return Ok(false);
-        }
-        course.run.ordered(order);
-        self.targets[target].pieces += pieces;
-        self.shown.push_back(Unread { round: order.round, peer: self.targets[target].world, pieces });
-        Ok(true)
-    }
-
-    /// Brings the first bytes of a leg that is shared to its target, which is ready.
-    fn bring(
-        &mut self,
-        first: Option<First>,
-        order: Order,
-        target: usize,
-        open: Option<Open>,
-        course: &mut Course,
-        io: &mut Io,
-    ) -> Result<()> {
-        let put = match (first, open) {
-            (Some(First::Put(stretch)), _) => stretch,
-            (Some(First::Fold(stretch)), Some(open)) => {
-                let peer = self.targets[target].world;
-                if !fold_there(stretch, open, peer, course, &mut *io.transport)? {
-                    return Ok(());
-                }
-                // A word that it is done.
-                Stretch { len: 0, ..stretch }
-            }
-            (Some(First::Fold(_)), None) | (None, _) => {
-                course.run.sent();
-                return Ok(());
-            }
-        };
-        self.put_out(order, target, smallvec![put], Pieces::default(), true);
-        Ok(())
-    }
-
-    /// Tells the target where some of a leg's bytes lie; false where the message was not taken.
-    fn show(
-        &self,
-        round: u32,
-        shown: &[Stretch],
-        offers: bool,
-        target: usize,
-        course: &Course,
-        io: &mut Io,
-    ) -> Result<bool> {
-        let (Path::Direct(ends), Target { world, channel, .. }) = (&course.path, &self.targets[target])
-        else {
-            return Ok(false);
-        };
-        let bytes = total(&course.stretches(round, Side::Put)) as u64;
-        let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16, offers }).encode();
-        let key = io.transport.key(ends.from.remote, *world);
-        let mut message = shown::message(&head[..HEAD], key, shown);
-        io.send_head(*channel, &mut message, None)
-    }
-
     /// Begins a leg before its target is ready: in a message, where it fits, else by what is shown of it, if anything
     /// is. False where the transport did not take it.
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
@@ -423,51 +228,6 @@ impl Puts {
             self.targets[target].ahead = course.iteration() + 1;
         }
         Ok(taken)
-    }
-
-    /// Shows what a target that is not ready is to take in of a leg, so that it can begin: where it opens its memory, all
-    /// but what this rank is to fold there, else all. The rest waits. Where nothing is shown, the leg does.
-    fn show_ahead(
-        &mut self,
-        leg: &Leg,
-        pieces: u32,
-        order: Order,
-        target: usize,
-        course: &mut Course,
-        io: &mut Io,
-    ) -> Result<bool> {
-        let unit = course.unit().filter(|_| self.targets[target].pieces == 0);
-        let Some(share) = self.shared_out(leg, order.round, target, unit, course, &io.slots) else {
-            return Ok(true);
-        };
-        let offered = match share.first {
-            Some(First::Fold(offered)) => Some(offered),
-            Some(First::Put(_)) | None => None,
-        };
-        let offers = offered.is_some();
-        let shown: Stretches = offered.into_iter().chain(share.shown).collect();
-        if !self.show_share(&shown, offers, pieces, order, target, course, io)? {
-            return Ok(false);
-        }
-        match share.first {
-            Some(first) => {
-                self.targets[target].busy = true;
-                self.early.push(Early { order, target, first });
-            }
-            None => course.run.sent(),
-        }
-        Ok(true)
-    }
-
-    /// Goes on with the legs that were shown before their targets were ready, and are ready now.
-    fn bring_early(&mut self, course: &mut Course, io: &mut Io) -> Result<()> {
-        while let Some(at) = self.early.iter().position(|early| self.targets[early.target].is_ready(course)) {
-            let Early { order, target, first } = self.early.swap_remove(at);
-            let open = self.targets[target].opening(course);
-            self.targets[target].busy = false;
-            self.bring(Some(first), order, target, open, course, io)?;
-        }
-        Ok(())
     }
 
     fn put_in_message(&self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
