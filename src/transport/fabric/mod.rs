@@ -209,7 +209,6 @@ impl Transport for Fabric {
 
     #[inline]
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
-        self.waiter.stirred();
         let endpoint = self.opened("put")?;
         let len = put.len();
         let inject = len <= self.limits.inject;
@@ -242,6 +241,9 @@ impl Transport for Fabric {
         // SAFETY: - `fits` has checked the segments; `register` gave the region and its descriptor
         //         - `flight` keeps the registration until the put is sent, and its cells are closed after the endpoint
         let code = unsafe { endpoint.write(&self.domain.enter(), &write) };
+        if code == 0 {
+            self.waiter.stirred();
+        }
         match code as i32 {
             0 if silent => {
                 if !inject {
@@ -402,6 +404,21 @@ mod tests {
             }
             assert_eq!((sent.drain(..).count(), noticed.drain(..).count()), (1, 1));
         }
+    }
+
+    #[test]
+    fn who_waits_for_a_peer_that_does_not_answer_sleeps() {
+        let [mut zero, one] = pair();
+        let from = zero.register(Memory::zeroed(4096).unwrap()).unwrap();
+        let whole = put(&from, &[Segment { offset: 0, len: 4096 }], 0);
+        let mut events = Vec::new();
+        let slept = (0..20).any(|_| {
+            zero.poll(&mut events).unwrap();
+            assert_eq!(zero.put(&whole).unwrap(), Posted::Busy, "nobody polls at the other end");
+            matches!(zero.lie_down().unwrap(), Bed::Until(_))
+        });
+        assert!(slept);
+        drop(one);
     }
 
     #[test]

@@ -41,7 +41,8 @@ impl Waiter {
         Waiter::Naps { idle: 0 }
     }
 
-    /// A call was made that may have made entries.
+    /// A put was taken, which may have made entries. So may one that is not, but whoever makes that comes back to it soon,
+    /// and must be able to sleep until then: its peer may be late by any time.
     #[inline]
     pub fn stirred(&mut self) {
         if let Waiter::Bell { unread, .. } = self {
