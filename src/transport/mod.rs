@@ -276,7 +276,8 @@ pub trait Transport: Send {
         false
     }
 
-    /// Sleeps until there may be something to poll, one of `wakes` becomes readable, or `timeout` is over.
+    /// Sleeps until there may be something to poll, one of `wakes` becomes readable, or `timeout` is over. Of a put that was
+    /// not taken it need not know when it would be: whoever makes it looks again soon.
     fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()>;
 
     /// Ends all traffic: after this no registered memory is read or written by the transport, and

@@ -104,11 +104,6 @@ pub unsafe fn fi_cq_read(cq: *mut fid_cq, entries: *mut c_void, count: usize) ->
 }
 
 #[inline]
-pub unsafe fn fi_cq_sread(cq: *mut fid_cq, entries: *mut c_void, count: usize, milliseconds: c_int) -> isize {
-    call!((*cq).ops, fi_ops_cq, sread(cq, entries, count, std::ptr::null(), milliseconds))
-}
-
-#[inline]
 pub unsafe fn fi_cq_readerr(cq: *mut fid_cq, entry: *mut fi_cq_err_entry) -> isize {
     call!((*cq).ops, fi_ops_cq, readerr(cq, entry, 0))
 }

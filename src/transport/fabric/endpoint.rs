@@ -24,7 +24,7 @@ pub(super) const BATCH: usize = 32;
 pub(super) type Batch = [MaybeUninit<sys::fi_cq_data_entry>; BATCH];
 
 /// Room in the queue; providers that keep it in software extend it.
-const QUEUE: usize = 1024;
+pub(super) const QUEUE: usize = 1024;
 
 pub(super) struct Endpoint {
     ep: *mut sys::fid_ep,
@@ -96,24 +96,30 @@ impl Endpoint {
     fn open_queues(&mut self, entered: &Entered<'_>, waits: Waits) -> Result<Waiter> {
         match waits {
             Waits::Naps => {
-                self.cq = self.open_queue(entered, sys::FI_WAIT_NONE)?;
+                self.cq = self.open_queue(entered, QUEUE, sys::FI_WAIT_NONE)?;
                 Ok(Waiter::naps())
             }
             Waits::Descriptor => {
-                self.cq = self.open_queue(entered, sys::FI_WAIT_FD)?;
+                self.cq = self.open_queue(entered, QUEUE, sys::FI_WAIT_FD)?;
                 self.descriptor(self.cq).map(Waiter::Descriptor)
             }
             Waits::Bell => {
-                self.cq = self.open_queue(entered, sys::FI_WAIT_NONE)?;
-                self.bell = self.open_queue(entered, sys::FI_WAIT_FD)?;
+                self.cq = self.open_queue(entered, QUEUE, sys::FI_WAIT_NONE)?;
+                self.bell = self.open_queue(entered, 1, sys::FI_WAIT_FD)?;
                 self.descriptor(self.bell).map(Waiter::bell)
             }
         }
     }
 
-    fn open_queue(&self, entered: &Entered<'_>, wait: sys::fi_wait_obj) -> Result<*mut sys::fid_cq> {
+    /// With room for so many entries.
+    fn open_queue(
+        &self,
+        entered: &Entered<'_>,
+        size: usize,
+        wait: sys::fi_wait_obj,
+    ) -> Result<*mut sys::fid_cq> {
         let mut attr = sys::fi_cq_attr {
-            size: QUEUE,
+            size,
             flags: 0,
             format: sys::FI_CQ_FORMAT_DATA,
             wait_obj: wait,

@@ -1,4 +1,4 @@
-//! libfabric as a transport: one domain, one endpoint, one completion queue, one thread at a time.
+//! libfabric as a transport: one domain, one endpoint, one completion queue for it, one thread at a time.
 //!
 //! It relies on nothing that any provider is known to lack: no order between puts, no progress by itself,
 //! no completion at the target, 32 bits of notice. It never retries and never judges whether a peer is
@@ -30,7 +30,7 @@ use crate::transport::memory::Memory;
 use crate::transport::wait::{Bed, Sleeper, sleep};
 use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Transport};
 use domain::Domain;
-use endpoint::{BATCH, Batch, Endpoint, SEGMENTS, Write};
+use endpoint::{BATCH, Batch, Endpoint, QUEUE, SEGMENTS, Write};
 use flight::Flight;
 use wait::{Waiter, nap};
 
@@ -160,17 +160,32 @@ impl Fabric {
     /// What a code other than a count from `fi_cq_read` means.
     fn no_entries(&mut self, code: isize) -> Result<()> {
         let code = code as i32;
-        if code == -sys::FI_EAGAIN || code == -sys::FI_EINTR {
+        if code == -sys::FI_EAGAIN {
+            self.waiter.emptied();
+            return Ok(());
+        }
+        if code == -sys::FI_EINTR {
             return Ok(());
         }
         if code != -(sys::FI_EAVAIL as i32) {
             return self.domain.check("fi_cq_read", code);
         }
+        self.no_entries_but_an_error()
+    }
+
+    /// All entries have been read, up to an error if there is one: it is told behind what came before it.
+    fn no_entries_but_an_error(&mut self) -> Result<()> {
         let entry = {
             let entered = self.domain.enter();
             self.opened("poll")?.error(&entered)
         };
-        entry.map_or(Ok(()), |entry| Err(self.failed(entry)))
+        match entry {
+            Some(entry) => Err(self.failed(entry)),
+            None => {
+                self.waiter.emptied();
+                Ok(())
+            }
+        }
     }
 }
 
@@ -262,11 +277,12 @@ impl Transport for Fabric {
 
     #[inline]
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {
+        let mut all = 0;
         loop {
             let mut batch: Batch = [const { MaybeUninit::uninit() }; BATCH];
             let read = self.opened("poll")?.read(&self.domain.enter(), &mut batch);
             if read <= 0 {
-                return self.no_entries(read).inspect(|()| self.waiter.emptied());
+                return self.no_entries(read);
             }
             self.waiter.refresh();
             for entry in &batch[..read as usize] {
@@ -279,9 +295,13 @@ impl Transport for Fabric {
                     events.push(Event::Sent(token));
                 }
             }
-            if (read as usize) < BATCH {
-                self.waiter.emptied();
-                return Ok(());
+            all += read as usize;
+            // So few are all, unless there were more than the queue has room for: then the rest come one by one.
+            if (read as usize) < BATCH && all < QUEUE {
+                return match self.waiter {
+                    Waiter::Bell { .. } => self.no_entries_but_an_error(),
+                    Waiter::Descriptor(_) | Waiter::Naps { .. } => Ok(()),
+                };
             }
         }
     }
@@ -384,7 +404,6 @@ mod tests {
 
     #[test]
     fn who_sleeps_misses_neither_its_own_puts_nor_others() {
-        let long = Duration::from_secs(100_000);
         let [mut zero, mut one] = pair();
         let from = zero.register(Memory::zeroed(4096).unwrap()).unwrap();
         let to = one.register(Memory::zeroed(4096).unwrap()).unwrap();
@@ -397,13 +416,83 @@ mod tests {
                 one.poll(&mut noticed).unwrap();
             }
             while sent.is_empty() || noticed.is_empty() {
-                zero.sleep(&[], if sent.is_empty() { long } else { Duration::ZERO }).unwrap();
+                zero.sleep(&[], if sent.is_empty() { LONG } else { Duration::ZERO }).unwrap();
                 zero.poll(&mut sent).unwrap();
-                one.sleep(&[], if noticed.is_empty() { long } else { Duration::ZERO }).unwrap();
+                one.sleep(&[], if noticed.is_empty() { LONG } else { Duration::ZERO }).unwrap();
                 one.poll(&mut noticed).unwrap();
             }
             assert_eq!((sent.drain(..).count(), noticed.drain(..).count()), (1, 1));
         }
+    }
+
+    /// So many ranks of one thread, of which all others have put to rank 0 and may do so again: their regions, and it.
+    fn putting_to_zero(n: u32) -> (Fabric, Region, Vec<(Fabric, Region)>) {
+        let choice = choice("tcp");
+        let open = |rank| Fabric::open(&choice, Place { rank, size: n }).unwrap();
+        let mut all: Vec<_> = (0..n).map(open).collect();
+        let addresses: Vec<_> = all.iter().map(|fabric| fabric.address().unwrap()).collect();
+        all.iter_mut().for_each(|fabric| fabric.connect(&addresses).unwrap());
+        let mut zero = all.remove(0);
+        let to = zero.register(Memory::zeroed(4096).unwrap()).unwrap();
+        let (mut events, mut others) = (Vec::new(), Vec::new());
+        for mut other in all {
+            let from = other.register(Memory::zeroed(4096).unwrap()).unwrap();
+            while put_to_zero(&mut other, &from, &to) == Posted::Busy {
+                other.poll(&mut events).unwrap();
+                zero.poll(&mut events).unwrap();
+            }
+            others.push((other, from));
+        }
+        while events.len() < others.len() {
+            zero.poll(&mut events).unwrap();
+        }
+        (zero, to, others)
+    }
+
+    fn put_to_zero(other: &mut Fabric, from: &Region, to: &Region) -> Posted {
+        let few = [Segment { offset: 0, len: 8 }];
+        other.put(&Put { peer: 0, to: to.remote.far, ..put(from, &few, 0) }).unwrap()
+    }
+
+    /// Longer than any test runs.
+    const LONG: Duration = Duration::from_secs(100_000);
+
+    #[test]
+    fn who_sleeps_leaves_nothing_behind_in_a_queue_that_was_too_small() {
+        let (mut zero, to, mut others) = putting_to_zero(17);
+        const EACH: usize = 150;
+        for (other, from) in &mut others {
+            assert!((0..EACH).all(|_| put_to_zero(other, from, &to) == Posted::Done));
+        }
+        let mut events = Vec::new();
+        while events.len() < EACH * others.len() {
+            zero.sleep(&[], LONG).unwrap();
+            zero.poll(&mut events).unwrap();
+        }
+    }
+
+    #[test]
+    fn who_sleeps_leaves_no_error_behind_what_came_before_it() {
+        let (mut zero, to, mut others) = putting_to_zero(3);
+        let big = zero.register(Memory::zeroed(64 << 20).unwrap()).unwrap();
+        let there = others[0].0.register(Memory::zeroed(64 << 20).unwrap()).unwrap();
+        let whole = Put { to: there.remote.far, ..put(&big, &[Segment { offset: 0, len: 64 << 20 }], 0) };
+        let mut events = Vec::new();
+        while zero.put(&whole).unwrap() == Posted::Busy {
+            zero.poll(&mut events).unwrap();
+            others[0].0.poll(&mut events).unwrap();
+        }
+        // A notice of rank 2's, and then the end of rank 1.
+        let (two, from) = &mut others[1];
+        assert_eq!(put_to_zero(two, from, &to), Posted::Done);
+        drop(others.remove(0));
+        let error = loop {
+            if let Err(error) = zero.poll(&mut events) {
+                break error;
+            }
+            zero.sleep(&[], LONG).unwrap();
+        };
+        assert!(matches!(error, Error::Lost { rank: 1, .. }), "{error}");
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub(super) enum Reach {
 pub(super) enum Waits {
     /// It has a file descriptor that works.
     Descriptor,
-    /// By the descriptor of a second queue, to which nothing is bound: that is readable while one of its sockets is, and
-    /// for nothing else.
+    /// By the descriptor of a second queue, to which nothing is bound: that is readable while there is something to do at
+    /// a socket, and for nothing else.
     Bell,
     /// It must be polled, with naps between.
     Naps,
@@ -86,7 +86,7 @@ pub(super) const QUIRKS: [Quirk; 12] = [
     // Without hardware here nobody has seen its descriptor work.
     Quirk { words: &["efa"], names: &["efa"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed, gathers: true },
     // `net` until 1.x, `tcp` from 2.0 on; 1.17 gives tcp;ofi_rxm to who asks for `tcp`, so names are compared. A queue's
-    // descriptor is rung for each of its entries, which takes two system calls; on 1.17 it stays readable from the first on.
+    // descriptor is rung for each of its entries, which takes two system calls; on 1.17 fi_trywait leaves it readable then.
     Quirk { words: &["net", "tcp"], names: &["net", "tcp"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Bell, end: End::Closed, gathers: true },
     // Half again the latency of native tcp.
     Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed, gathers: true },

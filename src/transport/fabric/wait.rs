@@ -2,7 +2,7 @@
 //!
 //! Where the provider has a file descriptor that works, the wait is one `poll`. Others must be polled,
 //! with naps between: they grow while nothing happens, so that an idle rank costs nothing, and are gone
-//! after the first event, so that a busy one loses nothing. A nap may overlook whatever else it is for,
+//! after the first event, so that a busy one loses nothing. A nap may overlook the queue's own events,
 //! for half a millisecond, no longer.
 
 use std::os::fd::RawFd;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_beside_a_bell_is_read_before_and_after_a_put() {
+    fn beside_a_bell_it_is_known_whether_the_queue_has_been_read() {
         let mut waiter = Waiter::bell(0);
         let unread = |waiter: &Waiter| matches!(waiter, Waiter::Bell { unread: true, .. });
         assert!(unread(&waiter));
