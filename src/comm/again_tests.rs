@@ -279,6 +279,27 @@ fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn long_calls_in_the_background_leave_slots_to_others() {
+    const MANY: usize = 100;
+    on_threads(sharing(2, as_it_is), |comm| {
+        let other = comm.duplicate().unwrap();
+        let begin = || {
+            let window = || comm.window::<u64>(2 * SHARED).unwrap();
+            (0..MANY).map(|_| comm.start(window(), Call::broadcast(0)).unwrap()).collect::<Vec<_>>()
+        };
+        // One has begun them all before the other is through the barrier, and begins any.
+        let mut all = if comm.rank() == 0 { begin() } else { Vec::new() };
+        other.barrier().unwrap();
+        if comm.rank() == 1 {
+            all = begin();
+        }
+        all.into_iter().for_each(|one| drop(one.wait().unwrap()));
+        comm.barrier().unwrap();
+    });
+}
+
+#[test]
 fn an_operator_that_fails_when_its_call_is_repeated_fails_that_call() {
     let sum_below = |bound| {
         fold::try_commutative(move |a: &u64, b: &u64| match a + b {

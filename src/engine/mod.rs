@@ -276,7 +276,17 @@ impl Engine {
         }) else {
             return Ok(());
         };
-        self.deliver_waiting(call).and_then(|()| self.pump()).map_err(|error| self.fail(error))
+        let told = if self.waiting.is_empty() { Ok(()) } else { self.tell_sources(handle) };
+        let begun = told.and_then(|()| self.deliver_waiting(call)).and_then(|()| self.pump());
+        begun.map_err(|error| self.fail(error))
+    }
+
+    /// Tells an operation's sources that it is ready before it takes in what waits for it: they have their half to do.
+    fn tell_sources(&mut self, handle: Handle) -> Result<()> {
+        let oldest = self.oldest();
+        let Some(Some(entry)) = self.operations.get_mut(handle) else { return Ok(()) };
+        self.io.slots.spare(usize::from(entry.operation.turn() != oldest));
+        entry.operation.tell(&mut self.io)
     }
 
     /// Carries a task out, from beginning to end, where nobody else has the engine. See [`begin`](Self::begin).

@@ -206,7 +206,9 @@ impl Arrivals {
         }
         let source = course.plan().round(round).arrival.map(|leg| leg.peer);
         let opens = |source| self.opens(source, course, transport).is_some();
-        let from = if offers && source.is_some_and(opens) { from.behind_the_first_run() } else { from };
+        // A source offers in its first leg only, and puts legs to one target in order: what it is told to open is that one.
+        let is_first = offers && self.first_folded == Some(round);
+        let from = if is_first && source.is_some_and(opens) { from.behind_the_first_run() } else { from };
         let all = course.stretches(round, Side::Arrival);
         let (bytes, stored) = (total(&all), course.taken_in(round).left() == 0);
         let is_open = stored || self.first_folded == Some(round) && self.intake.is_at(round);

@@ -54,7 +54,7 @@ pub struct Pace {
     /// Where legs differ in size, or wait for nothing, a source that is ahead would else take half of its
     /// target's link from the one whose turn it is.
     pub turns: Option<u32>,
-    /// Bytes of a leg that goes in a message to a target that is not ready; a longer one waits for it.
+    /// Bytes of a leg that goes in a message to a target that is not ready; a longer one waits for it, but for what is shown.
     pub ahead: usize,
     /// All of it is on the link for no longer than a hop among the ranks of a core takes: it is done soon.
     pub soon: bool,
@@ -122,7 +122,7 @@ pub struct Course {
     pub attended: bool,
 }
 
-/// Rounds times ranks up to which a plan and its legs are looked at once. What is noted of them is 0.2 MiB then at most.
+/// Rounds times ranks up to which a plan and its legs are looked at once. What is noted of them is 0.1 MiB then at most.
 const SHORT: u32 = 1024;
 
 /// Whether a plan is worth being noted though it is no small call's.

@@ -2,7 +2,8 @@
 //!
 //! Two paths, chosen by the caller as a function of the call's signature, so that all ranks choose
 //! alike: legs travel in slots (small messages, no handshake), or they are put straight into their
-//! place in the target's memory, once the target has said that it is ready and where. What is folded, and
+//! place in the target's memory, once the target has said that it is ready and where; what a target can read where it
+//! lies is shown to it, and may be before. What is folded, and
 //! small blocks that travel together, go through staging slots ([`super::intake`] takes them out).
 //!
 //! What is put and what is put here are two rooms that know nothing of each other: they meet in the run.
@@ -307,6 +308,11 @@ impl Operation {
     pub fn sent(&mut self) {
         self.puts.sent();
         self.settle();
+    }
+
+    /// Tells the sources that it is ready, as far as the transport takes it.
+    pub fn tell(&mut self, io: &mut Io) -> Result<()> {
+        self.arrivals.tell(&self.course, io).map(|_| ())
     }
 
     /// Tells the sources, takes in what has landed, and puts all that can be put.

@@ -1,4 +1,4 @@
-//! What a small call's plan says, looked at once: such a call has few rounds, and is made again and again.
+//! What the plan of a call of few rounds says, looked at once: such a call is made again and again.
 #![forbid(unsafe_code)]
 
 use std::ops::Deref;

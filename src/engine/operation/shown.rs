@@ -55,7 +55,7 @@ impl Shown {
             Error::transport("view", what, "are all ranks of one version and one job?")
         };
         let len = shown_bytes(runs);
-        if len > from.room() {
+        if runs == 0 || len > from.room() {
             return Err(senseless());
         }
         let words = from.copied(len);
@@ -195,6 +195,7 @@ mod tests {
         let good = words(1, 90, 10);
         assert!(shown(&good, 1, 100).is_ok());
         let bad = [
+            (good.clone(), 0),
             (good.clone(), 2),
             (good, u16::MAX),
             (words(1, 91, 10), 1),

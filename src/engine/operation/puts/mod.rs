@@ -215,14 +215,16 @@ impl Puts {
     /// Begins a leg before its target is ready: in a message, where it fits, else by what is shown of it, if anything
     /// is. False where the transport did not take it.
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
-        let leg = course.leg(order.round, Side::Put);
-        let pieces = if course.rule.piece == 0 { 0 } else { leg.staged.count(course.rule.piece) };
         let taken = if total(&course.stretches(order.round, Side::Put)) <= course.pace.ahead {
+            let pieces = match course.rule.piece {
+                0 => 0,
+                piece => course.leg(order.round, Side::Put).staged.count(piece),
+            };
             let taken = self.put_in_message(order, target, course, io)?;
             self.targets[target].pieces += if taken { pieces } else { 0 };
             taken
         } else {
-            self.show_ahead(&leg, pieces, order, target, course, io)?
+            self.show_ahead(order, target, course, io)?
         };
         if taken {
             self.targets[target].ahead = course.iteration() + 1;

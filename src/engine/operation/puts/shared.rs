@@ -141,15 +141,19 @@ impl Puts {
     /// but what this rank is to fold there, else all. The rest waits. Where nothing is shown, the leg does.
     pub(super) fn show_ahead(
         &mut self,
-        leg: &Leg,
-        pieces: u32,
         order: Order,
         target: usize,
         course: &mut Course,
         io: &mut Io,
     ) -> Result<bool> {
+        // Of calls in the background there may be many that their target has not begun: its slots are for others, too.
+        if !course.attended {
+            return Ok(true);
+        }
         let unit = course.unit().filter(|_| self.targets[target].pieces == 0);
-        let Some(share) = self.shared_out(leg, order.round, target, unit, course, &io.slots) else {
+        let leg = course.leg(order.round, Side::Put);
+        let pieces = leg.staged.count(course.rule.piece);
+        let Some(share) = self.shared_out(&leg, order.round, target, unit, course, &io.slots) else {
             return Ok(true);
         };
         let offered = match share.first {

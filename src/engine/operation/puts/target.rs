@@ -82,7 +82,7 @@ impl Target {
         self.opening(course).filter(|_| self.pieces == 0)
     }
 
-    /// Whether a leg may go in a message before its target is ready: one for each target, where it fits,
+    /// Whether a leg may go in a message, or be shown, before its target is ready: one for each target, where it fits,
     /// so that the first blocks do not wait for a handshake.
     pub fn may_go_ahead(&self, course: &Course, slots: &Slots) -> bool {
         self.wide && self.ahead <= course.iteration() && slots.may_send(self.channel)
