@@ -6,6 +6,7 @@ use super::tests::{faulty, finish, on_threads};
 use super::*;
 use crate::algorithm::{self, Entry};
 use crate::engine::slots::PAYLOAD;
+use crate::engine::staging::STAGES;
 use crate::fold::{self, Operator, Sum};
 use crate::locality::layout::Domains;
 use crate::transport::faulty::Faults;
@@ -235,6 +236,33 @@ fn many_ranks_and_a_bad_network_change_nothing() {
     for p in [13, 16, 33] {
         let comms = faulty(p, u64::from(p), Faults { refuse: 60, delay: 100, lose: 0 });
         every_algorithm(p, &on_nodes(comms, 4.0), &[p as usize, 100 * p as usize], u64::from(p));
+    }
+}
+
+/// Some of them are shown, and some come in messages: loopback shows every other region.
+#[test]
+fn pieces_beyond_a_sources_staging_slots_wait_for_their_target() {
+    const STAGES_AND_ONE: u32 = STAGES as u32 + 1;
+    for p in [2, 3, 5, 16] {
+        for comms in
+            [Communicator::loopback(p, 8).unwrap(), faulty(p, 8, Faults { refuse: 60, delay: 100, lose: 0 })]
+        {
+            for (collective, kind) in
+                [(Collective::Reduce, 0), (Collective::ReduceScatter, 1), (Collective::ReduceScatter, 2)]
+            {
+                let suits =
+                    |entry: &&Entry| entry.pipelined && entry.fits(p) && entry.suits(&comms[0].groups);
+                for entry in algorithm::of(collective).filter(suits) {
+                    // Of neighbours' pieces a rank gets every so many rounds one.
+                    for blocks in [STAGES_AND_ONE, STAGES_AND_ONE * p.ilog2(), 150] {
+                        let mut case = case(collective, p, p - 1, 20_000, kind);
+                        case.call = case.call.algorithm(entry.name).blocks(blocks);
+                        let what = format!("{} by {}, {blocks} blocks", collective.name(), entry.name);
+                        verify(&comms, &case, u64::from(blocks), &what);
+                    }
+                }
+            }
+        }
     }
 }
 

@@ -11,16 +11,26 @@ use super::staging::STAGES;
 use crate::plan::{Landing, Plan};
 use crate::rank::Rank;
 
+/// Taken pieces of which a source is told at a time.
+const GIVEN_BACK: u32 = STAGES as u32 * 3 / 4;
+
 /// The pieces of one source: which have landed, and how many have been taken.
 #[derive(Default)]
 pub struct Stock {
-    landed: u8,
+    landed: u16,
     taken: u32,
     /// Taken, and not yet told to the source.
-    pub owed: u32,
+    owed: u32,
+    /// Those to come that the source may not put before it is told.
+    withheld: u32,
 }
 
 impl Stock {
+    /// Of a source of which so many pieces are to come.
+    pub fn new(pieces: u32) -> Self {
+        Stock { withheld: pieces.saturating_sub(STAGES as u32), ..Stock::default() }
+    }
+
     /// A piece has landed in a slot; false where one lies there already.
     pub fn land(&mut self, slot: u8) -> bool {
         let bit = 1 << slot;
@@ -43,13 +53,30 @@ impl Stock {
 
     /// The next pieces came another way: their slots stay empty.
     pub fn skip(&mut self, pieces: u32) {
-        self.pass(pieces);
+        self.taken += pieces;
         self.owed += pieces;
     }
 
     /// The same where the source learns of it otherwise.
     pub fn pass(&mut self, pieces: u32) {
         self.taken += pieces;
+        self.withheld = self.withheld.saturating_sub(pieces);
+    }
+
+    /// Whether enough has been taken for the source to be told, and it waits for that.
+    pub fn is_due(&self) -> bool {
+        self.withheld > 0 && self.owed >= GIVEN_BACK
+    }
+
+    /// How many pieces have been taken since the source was told.
+    pub fn owed(&self) -> u32 {
+        self.owed
+    }
+
+    /// The source has been told.
+    pub fn told(&mut self) {
+        self.withheld = self.withheld.saturating_sub(self.owed);
+        self.owed = 0;
     }
 }
 
@@ -162,7 +189,31 @@ mod tests {
             assert_eq!(stock.next(), Some(slot));
             stock.take();
         }
-        assert_eq!((stock.next(), stock.owed), (None, 3));
+        assert_eq!((stock.next(), stock.owed()), (None, 3));
+    }
+
+    #[test]
+    fn a_source_is_told_of_taken_pieces_only_where_it_waits_for_that() {
+        let told = |mut stock: Stock, pieces: u32| {
+            let mut told = Vec::new();
+            for _ in 0..pieces {
+                stock.skip(1);
+                if stock.is_due() {
+                    told.push(stock.owed());
+                    stock.told();
+                }
+            }
+            told
+        };
+        let (stages, back) = (STAGES as u32, GIVEN_BACK);
+        assert!(told(Stock::new(stages), stages).is_empty());
+        assert_eq!(told(Stock::new(stages + 1), stages + 1), [back]);
+        assert_eq!(told(Stock::new(stages + back), stages + back), [back]);
+        assert_eq!(told(Stock::new(stages + back + 1), stages + back + 1), [back, back]);
+        // What it shows it hears of otherwise.
+        let mut stock = Stock::new(stages + 1);
+        stock.pass(1);
+        assert!(told(stock, stages).is_empty());
     }
 
     #[test]
@@ -170,10 +221,10 @@ mod tests {
         let mut stock = Stock::default();
         assert!(stock.land(1));
         stock.skip(1);
-        assert_eq!((stock.next(), stock.owed), (Some(1), 1));
+        assert_eq!((stock.next(), stock.owed()), (Some(1), 1));
         assert!(stock.land(4));
         stock.take();
         stock.pass(2);
-        assert_eq!((stock.next(), stock.owed), (Some(4), 2));
+        assert_eq!((stock.next(), stock.owed()), (Some(4), 2));
     }
 }

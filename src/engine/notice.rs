@@ -5,11 +5,12 @@
 //! | 0 slot | channel (22), slot (3): a message in a slot of the receiver's inbox |
 //! | 1 block | operation (10), shared (1), round (19): bytes at their place in the receiver's memory, all that come in the round or those beside what is shown, put or folded |
 //! | 2 credit | channel (22), slots (8): these slots of the receiver's outbox are free again |
-//! | 3 staged | operation (10), source (17), slot (3): a piece in a staging slot of the operation |
+//! | 3 staged | operation (10), source (16), slot (4): a piece in a staging slot of the operation |
 //!
 //! Channel, operation and source are the *receiver's* numbers, so that it looks them up without a search.
 #![forbid(unsafe_code)]
 
+use super::slots::SLOTS;
 use super::staging::STAGES;
 
 /// The most rounds of a plan whose blocks travel by direct puts.
@@ -17,7 +18,7 @@ pub const MAX_ROUNDS: u32 = 1 << 19;
 /// The most channels of a rank.
 pub const MAX_CHANNELS: usize = 1 << 22;
 /// The most sources of an operation that stages.
-pub const MAX_SOURCES: usize = 1 << 17;
+pub const MAX_SOURCES: usize = 1 << 16;
 /// The most blocks of a message: the rounds of every plan fit.
 pub const MAX_BLOCKS: u32 = 1 << 16;
 /// The most operations under way or prepared at one time.
@@ -71,7 +72,7 @@ impl Notice {
             }
             Notice::Credit { channel, slots } => 2 << 30 | channel << 8 | u32::from(slots),
             Notice::Staged { operation, source, slot } => {
-                3 << 30 | u32::from(operation) << 20 | source << 3 | u32::from(slot)
+                3 << 30 | u32::from(operation) << 20 | source << 4 | u32::from(slot)
             }
         }
     }
@@ -79,12 +80,18 @@ impl Notice {
     /// From the 32 bits.
     pub fn decode(bits: u32) -> Notice {
         let operation = (bits >> 20) as u16 & 0x3ff;
-        let slot = bits as u8 & (STAGES - 1) as u8;
         match bits >> 30 {
-            0 => Notice::Slot { channel: bits >> 3 & (MAX_CHANNELS as u32 - 1), slot },
+            0 => Notice::Slot {
+                channel: bits >> 3 & (MAX_CHANNELS as u32 - 1),
+                slot: bits as u8 & (SLOTS - 1) as u8,
+            },
             1 => Notice::Block { operation, round: bits & (MAX_ROUNDS - 1), shared: bits & MAX_ROUNDS != 0 },
             2 => Notice::Credit { channel: bits >> 8 & (MAX_CHANNELS as u32 - 1), slots: bits as u8 },
-            _ => Notice::Staged { operation, source: bits >> 3 & (MAX_SOURCES as u32 - 1), slot },
+            _ => Notice::Staged {
+                operation,
+                source: bits >> 4 & (MAX_SOURCES as u32 - 1),
+                slot: bits as u8 & (STAGES - 1) as u8,
+            },
         }
     }
 }
@@ -96,13 +103,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(channel: u32, slot in 0u8..8, operation in 0u16..1024, slots: u8, round: u32, shared: bool) {
+        fn what_is_encoded_is_decoded(channel: u32, slot in 0..SLOTS as u8, stage in 0..STAGES as u8, operation in 0u16..1024, slots: u8, round: u32, shared: bool) {
             let channel = channel % MAX_CHANNELS as u32;
             for notice in [
                 Notice::Slot { channel, slot },
                 Notice::Block { operation, round: round % MAX_ROUNDS, shared },
                 Notice::Credit { channel, slots },
-                Notice::Staged { operation, source: round % MAX_SOURCES as u32, slot },
+                Notice::Staged { operation, source: round % MAX_SOURCES as u32, slot: stage },
             ] {
                 prop_assert_eq!(Notice::decode(notice.encode()), notice);
             }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::transport::{Region, Transport};
 
 /// Staging slots for each source of an operation.
-pub const STAGES: usize = 8;
+pub const STAGES: usize = 16;
 /// What slots are aligned to.
 const LINE: usize = 64;
 /// The most regions that a pool keeps.

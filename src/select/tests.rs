@@ -238,8 +238,32 @@ fn an_all_to_all_keeps_in_step_unless_large_parts_meet_in_a_crowd() {
         problem.is_in_step(catalogue::named(collective, "ring").unwrap(), &costs(crowd))
     };
     assert!(in_step(Collective::Alltoall, 1 << 20, 1.0) && in_step(Collective::Alltoall, 7000, 18.0));
+    assert!(in_step(Collective::Alltoall, 128 << 10, 8.0) && !in_step(Collective::Alltoall, 256 << 10, 8.0));
     assert!(!in_step(Collective::Alltoall, 30_000, 18.0) && !in_step(Collective::Alltoallv, 30_000, 1.0));
     assert!(!in_step(Collective::Alltoall, 100, 1.0), "short blocks wait for nothing");
+}
+
+#[test]
+fn puts_in_step_are_longer_than_those_by_turns() {
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 8.0 };
+    let entry = catalogue::named(Collective::Alltoall, "ring").unwrap();
+    let longest = |largest| {
+        Problem { collective: Collective::Alltoall, largest, ..whole(16 * largest, 16) }
+            .longest(entry, &costs)
+    };
+    assert_eq!((longest(64 << 10), longest(1 << 20)), (Some(32 << 10), Some(8 << 10)));
+}
+
+#[test]
+fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let piece = |collective, name, largest| {
+        let entry = catalogue::named(collective, name).unwrap();
+        Problem { collective, largest, ..whole(1 << 20, 8) }.piece(entry, &costs)
+    };
+    let scattered = |largest| piece(Collective::ReduceScatter, "circulant-n", largest);
+    assert_eq!(scattered(1 << 20), piece(Collective::Reduce, "circulant", 1 << 20));
+    assert!(scattered(1 << 18) < scattered(1 << 20));
 }
 
 #[test]

@@ -16,20 +16,19 @@ use crate::engine::intake::{Early, Intake, Stock};
 use crate::engine::leg::{Stretches, total};
 use crate::engine::notice::{MAX_ROUNDS, MAX_SOURCES};
 use crate::engine::run::Unexpected;
-use crate::engine::staging::{STAGES, Staging};
+use crate::engine::staging::Staging;
 use crate::error::{Error, Result};
 use crate::plan::{Landing, Side};
 use crate::rank::Rank;
 use crate::transport::{Region, RemoteKey, Transport};
-
-/// Taken pieces of which a source is told at a time.
-const GIVEN_BACK: u32 = STAGES as u32 / 2;
 
 /// A peer that puts to this rank.
 struct Source {
     /// In the plan.
     rank: Rank,
     channel: usize,
+    /// How many pieces it puts in a start.
+    pieces: u32,
     stock: Stock,
 }
 
@@ -62,7 +61,9 @@ impl Arrivals {
         let ranks = if course.is_direct() { course.plan().sources() } else { Vec::new() };
         check_numbers(course, ranks.len())?;
         let index = Index::new(ranks.iter().copied());
-        let source = |rank| Ok(Source { rank, channel: course.channel(rank, io)?, stock: Stock::default() });
+        let source = |rank| {
+            Ok(Source { rank, channel: course.channel(rank, io)?, pieces: 0, stock: Stock::default() })
+        };
         let sources = ranks.into_iter().map(source).collect::<Result<Vec<_>>>()?;
         let mut arrivals = Arrivals {
             sources,
@@ -75,14 +76,27 @@ impl Arrivals {
             due: VecDeque::new(),
             loaded: VecDeque::new(),
         };
+        arrivals.count_pieces(course);
         arrivals.renew(course, io)?;
         Ok(arrivals)
+    }
+
+    fn count_pieces(&mut self, course: &Course) {
+        if course.rule.piece == 0 || self.sources.is_empty() {
+            return;
+        }
+        for i in 0..course.plan().rounds() {
+            let source = course.plan().round(i).arrival.and_then(|leg| self.index.find(leg.peer));
+            if let Some(number) = source {
+                self.sources[number].pieces += course.taken_in(i).count(course.rule.piece);
+            }
+        }
     }
 
     /// Begins with a start.
     pub fn start(&mut self, course: &Course) {
         self.told = 0;
-        self.sources.iter_mut().for_each(|source| source.stock = Stock::default());
+        self.sources.iter_mut().for_each(|source| source.stock = Stock::new(source.pieces));
         self.due.clear();
         self.loaded.clear();
         self.partial.clear();
@@ -419,9 +433,9 @@ impl Arrivals {
     /// Counts what was taken from a source, which is told when it is enough.
     fn taken(&mut self, number: usize, count: impl FnOnce(&mut Stock)) {
         let stock = &mut self.sources[number].stock;
-        let was_due = stock.owed >= GIVEN_BACK;
+        let was_due = stock.is_due();
         count(stock);
-        if !was_due && stock.owed >= GIVEN_BACK {
+        if !was_due && stock.is_due() {
             self.due.push_back(number);
         }
     }
@@ -430,10 +444,10 @@ impl Arrivals {
     pub fn give_back_stages(&mut self, course: &Course, io: &mut Io) -> Result<bool> {
         while let Some(&number) = self.due.front() {
             let Source { channel, stock, .. } = &mut self.sources[number];
-            if !io.send(*channel, &course.header(Kind::Taken { pieces: stock.owed }), None)? {
+            if !io.send(*channel, &course.header(Kind::Taken { pieces: stock.owed() }), None)? {
                 return Ok(false);
             }
-            stock.owed = 0;
+            stock.told();
             self.due.pop_front();
         }
         Ok(true)
