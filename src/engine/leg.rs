@@ -13,6 +13,8 @@ use crate::plan::{Landing, Plan, Side, each_block};
 /// them and to copy them out again at the target: measured over tcp, 2 to 8 stretches of 64 B to 64 KiB
 /// (manual, "Blocks that travel together").
 pub const DIRECT: usize = 16 << 10;
+/// What pieces of a stretch begin at, from its beginning: a cache line.
+const LINE: usize = 64;
 
 /// Bytes that lie together on both ends of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +41,10 @@ pub type Stretches = SmallVec<[Stretch; 2]>;
 /// How legs are cut; the same on all ranks of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Bytes of a staged piece; 0 where the call stages nothing.
+    /// The most bytes of a staged piece, whole elements; 0 where the call stages nothing.
     pub piece: usize,
+    /// Bytes of an element, which no staged piece divides.
+    pub unit: usize,
     /// The most bytes of a put.
     pub max_put: usize,
 }
@@ -71,7 +75,7 @@ impl Leg {
         if direct.is_empty() && staged.is_empty() {
             direct.push(Stretch { at: 0, there: 0, len: 0 });
         }
-        Leg { direct, staged: Pieces::new(staged) }
+        Leg { direct, staged: Pieces::new(staged, rule.unit) }
     }
 }
 
@@ -100,16 +104,20 @@ pub fn total(stretches: &[Stretch]) -> usize {
     stretches.iter().map(|stretch| stretch.len).sum()
 }
 
-fn cut(stretch: Stretch, most: usize) -> impl Iterator<Item = Stretch> {
-    let cuts = stretch.len.div_ceil(most);
-    (0..cuts).map(move |i| {
-        let skipped = i * most;
-        Stretch {
-            at: stretch.at + skipped,
-            there: stretch.there + skipped as u64,
-            len: most.min(stretch.len - skipped),
-        }
+fn cut(mut rest: Stretch, most: usize) -> impl Iterator<Item = Stretch> {
+    std::iter::from_fn(move || {
+        let first;
+        (first, rest) = rest.split(even(rest.len, most, LINE));
+        (first.len > 0).then_some(first)
     })
+}
+
+/// The length of the next one of the fewest pieces of at most `most` bytes that `left` bytes make; of several it is a
+/// multiple of `unit`, as far as `most` is. All are about as long: the last one tells that the others are there, and
+/// a short one would say so too late to have anything done meanwhile.
+fn even(left: usize, most: usize, unit: usize) -> usize {
+    let count = left.div_ceil(most).max(1);
+    left.div_ceil(count).next_multiple_of(unit).min(most).min(left)
 }
 
 /// Stretches as one string of bytes, taken piece by piece.
@@ -120,12 +128,13 @@ pub struct Pieces {
     next: usize,
     taken: usize,
     left: usize,
+    unit: usize,
 }
 
 impl Pieces {
-    /// Of these.
-    pub fn new(stretches: Stretches) -> Self {
-        Pieces { left: total(&stretches), stretches, next: 0, taken: 0 }
+    /// Of these, which consist of elements of so many bytes.
+    pub fn new(stretches: Stretches, unit: usize) -> Self {
+        Pieces { left: total(&stretches), stretches, next: 0, taken: 0, unit: unit.max(1) }
     }
 
     /// Bytes that have not been taken.
@@ -133,15 +142,15 @@ impl Pieces {
         self.left
     }
 
-    /// How many pieces of `most` bytes are left.
+    /// How many pieces of at most `most` bytes are left.
     pub fn count(&self, most: usize) -> u32 {
         self.left.div_ceil(most.max(1)) as u32
     }
 
-    /// The next `most` bytes, or what is left, without taking them.
+    /// The next piece of at most `most` bytes, without taking it.
     pub fn peek(&self, most: usize, into: &mut Stretches) {
         into.clear();
-        let (mut room, mut skipped) = (most, self.taken);
+        let (mut room, mut skipped) = (even(self.left, most, self.unit), self.taken);
         for stretch in &self.stretches[self.next..] {
             if room == 0 {
                 return;
@@ -152,9 +161,9 @@ impl Pieces {
         }
     }
 
-    /// Takes the next `most` bytes, or what is left.
+    /// Takes the next piece of at most `most` bytes.
     pub fn take(&mut self, most: usize) {
-        let mut room = most.min(self.left);
+        let mut room = even(self.left, most, self.unit);
         self.left -= room;
         while room > 0 {
             let here = self.stretches[self.next].len - self.taken;
@@ -183,23 +192,28 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_the_stretches_bytes_in_their_order(lengths in proptest::collection::vec(1usize..50, 0..12), most in 1usize..70) {
+        fn pieces_are_the_stretches_bytes_in_their_order(lengths in proptest::collection::vec(1usize..50, 0..12), piece in 1usize..20, unit in 1usize..5) {
+            let lengths: Vec<_> = lengths.iter().map(|elements| elements * unit).collect();
             let stretches = of(&lengths);
             let bytes = |stretches: &[Stretch]| -> Vec<usize> {
                 stretches.iter().flat_map(|stretch| stretch.at..stretch.at + stretch.len).collect()
             };
-            let mut pieces = Pieces::new(stretches.clone());
-            let (mut all, mut piece, mut count) = (Vec::new(), Stretches::new(), 0);
+            let most = piece * unit;
+            let mut pieces = Pieces::new(stretches.clone(), unit);
+            let (mut all, mut piece, mut count, mut shortest) = (Vec::new(), Stretches::new(), 0, usize::MAX);
             let expected = pieces.count(most);
             while pieces.left() > 0 {
                 pieces.peek(most, &mut piece);
-                prop_assert!(total(&piece) == most || total(&piece) == pieces.left());
+                let (len, left) = (total(&piece), pieces.left());
+                prop_assert!(len <= most && len <= left && len.is_multiple_of(unit));
+                shortest = shortest.min(len);
                 all.extend(bytes(&piece));
                 pieces.take(most);
                 count += 1;
             }
             prop_assert_eq!(all, bytes(&stretches));
             prop_assert_eq!(count, expected);
+            prop_assert!(count < 2 || shortest + unit > total(&stretches) / count as usize);
         }
 
         #[test]
@@ -207,6 +221,7 @@ mod tests {
             let parts: Vec<_> = cut(Stretch { at: 7, there: 9, len }, most).collect();
             prop_assert!(parts.iter().all(|part| part.len <= most && part.len > 0));
             prop_assert_eq!(total(&parts), len);
+            prop_assert_eq!(parts.len(), len.div_ceil(most));
             prop_assert!(parts.windows(2).all(|two| two[0].at + two[0].len == two[1].at));
         }
     }

@@ -191,7 +191,11 @@ impl Engine {
             to,
         } = task;
         let path = self.path(small, &from, to.as_ref())?;
-        let rule = Rule { piece: if small { 0 } else { piece }, max_put: self.limits().max_put.min(longest) };
+        let rule = Rule {
+            piece: if small { 0 } else { piece },
+            unit: fold.as_ref().map_or(1, |fold| fold.unit()),
+            max_put: self.limits().max_put.min(longest),
+        };
         let call = self.calls.of(communicator).next(communicator, signature);
         let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold };
         // The others have begun the call, or will: they must hear that it comes to nothing.

@@ -250,7 +250,9 @@ impl Course {
         match &self.legs {
             _ if !self.takes_in() => Pieces::default(),
             Some(_) if self.small && self.plan().round(round).landing == Landing::Store => Pieces::default(),
-            Some(legs) if self.small => Pieces::new(Stretches::from_slice(legs.of(round, Side::Arrival))),
+            Some(legs) if self.small => {
+                Pieces::new(Stretches::from_slice(legs.of(round, Side::Arrival)), self.rule.unit)
+            }
             _ => self.leg(round, Side::Arrival).staged,
         }
     }
