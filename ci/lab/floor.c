@@ -82,8 +82,9 @@ static void connect_all(void)
     }
     for (int k = 0; k < skips; k++) {
         char number;
-        int link = prompt(accept(listener, NULL, NULL));
-        move_all(link, &number, 1, 0);
+        int link = accept(listener, NULL, NULL);
+        if (link < 0) err(1, "rank %d: accept", rank);
+        move_all(prompt(link), &number, 1, 0);
         from[(int)number] = link;
     }
     close(listener);
@@ -112,8 +113,10 @@ int main(int count, char **words)
     if (p < 2) errx(2, "there is nobody to send to");
     connect_all();
     char *out = calloc(1, bytes), *in = calloc(1, bytes);
+    if (!out || !in) errx(1, "rank %d: no memory for %zu bytes", rank, bytes);
     for (int i = 5; i < count; i++) {
         int blocks = atoi(words[i]), done = 0;
+        if (blocks < 1) errx(2, "'%s' is no number of blocks", words[i]);
         double times[MOST_TIMES];
         /* Rank 0's first time says for all how often. */
         char beat[4] = {0};

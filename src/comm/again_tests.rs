@@ -179,6 +179,15 @@ fn sharing(p: u32, worse: impl Fn(Shm) -> Box<dyn Transport>) -> Vec<Communicato
     Communicator::of_transports(all.into_iter().map(worse).collect()).unwrap()
 }
 
+/// The same whose posts are refused, and whose notices come late and in any order.
+fn faulty_sharing(p: u32) -> Vec<Communicator> {
+    let faults = Faults { refuse: 60, delay: 100, lose: 0 };
+    sharing(p, |shm| {
+        let seed = u64::from(p) << 8 | u64::from(shm.place().rank);
+        Box::new(Faulty::new(shm, faults, seed))
+    })
+}
+
 fn as_it_is(shm: Shm) -> Box<dyn Transport> {
     Box::new(shm)
 }
@@ -188,12 +197,7 @@ fn as_it_is(shm: Shm) -> Box<dyn Transport> {
 fn messages_that_are_seen_before_they_are_told_of_are_taken_once() {
     for p in [2, 3, 5] {
         again_and_again(sharing(p, as_it_is));
-        // Posts are refused, and notices come late and in any order.
-        let faults = Faults { refuse: 60, delay: 100, lose: 0 };
-        again_and_again(sharing(p, |shm| {
-            let seed = u64::from(p) << 8 | u64::from(shm.place().rank);
-            Box::new(Faulty::new(shm, faults, seed))
-        }));
+        again_and_again(faulty_sharing(p));
     }
 }
 
@@ -270,11 +274,7 @@ fn with_windows_and_with_slices(comms: Vec<Communicator>) {
 fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
     for p in [2, 3, 5] {
         with_windows_and_with_slices(sharing(p, as_it_is));
-        let faults = Faults { refuse: 60, delay: 100, lose: 0 };
-        with_windows_and_with_slices(sharing(p, |shm| {
-            let seed = u64::from(p) << 8 | u64::from(shm.place().rank);
-            Box::new(Faulty::new(shm, faults, seed))
-        }));
+        with_windows_and_with_slices(faulty_sharing(p));
     }
 }
 

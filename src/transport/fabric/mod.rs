@@ -32,7 +32,7 @@ use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Tran
 use domain::Domain;
 use endpoint::{BATCH, Batch, Endpoint, QUEUE, SEGMENTS, Write};
 use flight::Flight;
-use wait::{Waiter, nap};
+use wait::{Rest, Waiter};
 
 /// The most puts under way, whatever the provider would take: enough to fill any pipe.
 const IN_FLIGHT: usize = 256;
@@ -322,13 +322,11 @@ impl Sleeper for Fabric {
         let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
             return self.opened("sleep").map(|_| Bed::Nowhere);
         };
-        let descriptor = match waiter {
-            Waiter::Bell { unread: false, descriptor } => descriptor,
-            Waiter::Descriptor(descriptor) if endpoint.may_sleep() => descriptor,
-            Waiter::Bell { .. } | Waiter::Descriptor(_) => return Ok(Bed::Nowhere),
-            Waiter::Naps { idle } => return Ok(nap(idle)),
-        };
-        Ok(Bed::Until(endpoint.borrow(*descriptor)))
+        Ok(match waiter.rest(|| endpoint.may_sleep()) {
+            Rest::On(descriptor) => Bed::Until(endpoint.borrow(descriptor)),
+            Rest::For(nap) => Bed::Nap(nap),
+            Rest::None => Bed::Nowhere,
+        })
     }
 }
 

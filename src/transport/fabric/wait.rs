@@ -8,8 +8,6 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use crate::transport::wait::Bed;
-
 /// How many times the core is only offered to others before there are naps.
 const YIELDS: u32 = 16;
 const FIRST_NAP: Duration = Duration::from_micros(20);
@@ -58,6 +56,16 @@ impl Waiter {
         }
     }
 
+    /// The descriptor to sleep on, if one may; or else a nap, or nothing. `may_sleep` asks the provider.
+    pub fn rest(&mut self, may_sleep: impl FnOnce() -> bool) -> Rest {
+        match self {
+            Waiter::Bell { unread: false, descriptor } => Rest::On(*descriptor),
+            Waiter::Descriptor(descriptor) if may_sleep() => Rest::On(*descriptor),
+            Waiter::Bell { .. } | Waiter::Descriptor(_) => Rest::None,
+            Waiter::Naps { idle } => nap(idle),
+        }
+    }
+
     /// Something has happened: naps begin anew.
     #[inline]
     pub fn refresh(&mut self) {
@@ -67,15 +75,25 @@ impl Waiter {
     }
 }
 
+/// How to wait once.
+pub(super) enum Rest {
+    /// Until this descriptor is readable.
+    On(RawFd),
+    /// So long.
+    For(Duration),
+    /// Not at all.
+    None,
+}
+
 /// One yield or one nap, the longer the more often there was nothing.
-pub(super) fn nap(idle: &mut u32) -> Bed<'static> {
+fn nap(idle: &mut u32) -> Rest {
     *idle = idle.saturating_add(1);
     if *idle <= YIELDS {
         std::thread::yield_now();
-        return Bed::Nowhere;
+        return Rest::None;
     }
     let growth = 1 << (*idle - YIELDS - 1).min(8);
-    Bed::Nap(FIRST_NAP.saturating_mul(growth).min(LONGEST_NAP))
+    Rest::For(FIRST_NAP.saturating_mul(growth).min(LONGEST_NAP))
 }
 
 #[cfg(test)]
@@ -85,13 +103,10 @@ mod tests {
     #[test]
     fn naps_come_after_yields_and_grow_to_a_limit() {
         let mut waiter = Waiter::naps();
-        let mut next = || {
-            let Waiter::Naps { idle } = &mut waiter else { unreachable!("it naps") };
-            nap(idle)
-        };
-        assert!((0..YIELDS).all(|_| matches!(next(), Bed::Nowhere)));
+        let mut next = || waiter.rest(|| true);
+        assert!((0..YIELDS).all(|_| matches!(next(), Rest::None)));
         let naps: Vec<_> = (0..20).map(|_| next()).collect();
-        let length = |bed: &Bed<'_>| if let Bed::Nap(nap) = bed { *nap } else { Duration::ZERO };
+        let length = |rest: &Rest| if let Rest::For(nap) = rest { *nap } else { Duration::ZERO };
         assert!(naps.is_sorted_by_key(length));
         assert_eq!((length(&naps[0]), length(&naps[19])), (FIRST_NAP, LONGEST_NAP));
         waiter.refresh();
@@ -99,13 +114,21 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_bell_it_is_known_whether_the_queue_has_been_read() {
-        let mut waiter = Waiter::bell(0);
-        let unread = |waiter: &Waiter| matches!(waiter, Waiter::Bell { unread: true, .. });
-        assert!(unread(&waiter));
+    fn beside_a_bell_one_sleeps_only_when_the_queue_has_been_read() {
+        let mut waiter = Waiter::bell(7);
+        let sleeps =
+            |waiter: &mut Waiter| matches!(waiter.rest(|| unreachable!("a bell is not asked")), Rest::On(7));
+        assert!(!sleeps(&mut waiter));
         waiter.emptied();
-        assert!(!unread(&waiter));
+        assert!(sleeps(&mut waiter));
         waiter.stirred();
-        assert!(unread(&waiter));
+        assert!(!sleeps(&mut waiter));
+    }
+
+    #[test]
+    fn on_a_queues_own_descriptor_one_sleeps_where_the_provider_lets_one() {
+        let mut waiter = Waiter::Descriptor(7);
+        assert!(matches!(waiter.rest(|| true), Rest::On(7)));
+        assert!(matches!(waiter.rest(|| false), Rest::None));
     }
 }
