@@ -266,6 +266,39 @@ fn pieces_beyond_a_sources_staging_slots_wait_for_their_target() {
     }
 }
 
+/// The same once more of what is kept from the time before, and with what is shown before its target is ready.
+#[test]
+fn calls_of_many_pieces_can_be_made_again() {
+    const LEN: usize = 20_000;
+    for p in [2, 3, 5] {
+        on_threads(faulty(p, 9, Faults { refuse: 60, delay: 100, lose: 0 }), |comm| {
+            let (me, all) = (u64::from(comm.rank()), u64::from(p * (p - 1) / 2));
+            let call = || Call::reduce(0, Sum).algorithm("circulant").blocks(70);
+            let mut prepared = comm.prepare(comm.window(LEN).unwrap(), call()).unwrap();
+            // One rank has a third of them, in legs of many pieces.
+            let counts: Vec<_> = (1..=p as usize).map(|rank| rank * LEN * 5).collect();
+            let begin = |rank: usize| counts[..rank].iter().sum::<usize>();
+            let own = begin(me as usize)..begin(me as usize + 1);
+            for time in 0..3 {
+                prepared.window().unwrap().fill(me + time);
+                prepared.run().unwrap();
+                let sum = all + time * u64::from(p);
+                assert!(me != 0 || prepared.window().unwrap().iter().all(|&one| one == sum));
+                let mut vector = vec![me + time; LEN];
+                comm.run(&mut vector, call()).unwrap();
+                assert!(me != 0 || vector.iter().all(|&one| one == sum));
+                let mut parts = vec![time; begin(p as usize)];
+                parts[own.clone()].fill(me + time + 1);
+                comm.run(&mut parts, Call::allgatherv(&counts).algorithm("circulant-n").blocks(2)).unwrap();
+                let right = |rank: usize| {
+                    parts[begin(rank)..begin(rank + 1)].iter().all(|&one| one == rank as u64 + time + 1)
+                };
+                assert!((0..p as usize).all(right));
+            }
+        });
+    }
+}
+
 #[test]
 fn where_not_all_have_wide_channels_far_peers_are_reached_too() {
     let p = 49;

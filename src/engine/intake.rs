@@ -21,16 +21,9 @@ pub struct Stock {
     taken: u32,
     /// Taken, and not yet told to the source.
     owed: u32,
-    /// Those to come that the source may not put before it is told.
-    withheld: u32,
 }
 
 impl Stock {
-    /// Of a source of which so many pieces are to come.
-    pub fn new(pieces: u32) -> Self {
-        Stock { withheld: pieces.saturating_sub(STAGES as u32), ..Stock::default() }
-    }
-
     /// A piece has landed in a slot; false where one lies there already.
     pub fn land(&mut self, slot: u8) -> bool {
         let bit = 1 << slot;
@@ -53,19 +46,18 @@ impl Stock {
 
     /// The next pieces came another way: their slots stay empty.
     pub fn skip(&mut self, pieces: u32) {
-        self.taken += pieces;
+        self.pass(pieces);
         self.owed += pieces;
     }
 
     /// The same where the source learns of it otherwise.
     pub fn pass(&mut self, pieces: u32) {
         self.taken += pieces;
-        self.withheld = self.withheld.saturating_sub(pieces);
     }
 
-    /// Whether enough has been taken for the source to be told, and it waits for that.
-    pub fn is_due(&self) -> bool {
-        self.withheld > 0 && self.owed >= GIVEN_BACK
+    /// Once enough has been taken to tell the source: how many pieces it may put without being told.
+    pub fn untold(&self) -> Option<u32> {
+        (self.owed >= GIVEN_BACK).then_some((STAGES as u32).saturating_sub(self.owed))
     }
 
     /// How many pieces have been taken since the source was told.
@@ -75,7 +67,6 @@ impl Stock {
 
     /// The source has been told.
     pub fn told(&mut self) {
-        self.withheld = self.withheld.saturating_sub(self.owed);
         self.owed = 0;
     }
 }
@@ -116,6 +107,11 @@ impl Intake {
         let mut intake = Intake::default();
         intake.advance(plan, pieces);
         intake
+    }
+
+    /// The first round whose turn has not come.
+    pub fn next(&self) -> u32 {
+        self.next
     }
 
     /// The round that is taken in now, to be looked at.
@@ -193,27 +189,16 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_told_of_taken_pieces_only_where_it_waits_for_that() {
-        let told = |mut stock: Stock, pieces: u32| {
-            let mut told = Vec::new();
-            for _ in 0..pieces {
-                stock.skip(1);
-                if stock.is_due() {
-                    told.push(stock.owed());
-                    stock.told();
-                }
-            }
-            told
-        };
-        let (stages, back) = (STAGES as u32, GIVEN_BACK);
-        assert!(told(Stock::new(stages), stages).is_empty());
-        assert_eq!(told(Stock::new(stages + 1), stages + 1), [back]);
-        assert_eq!(told(Stock::new(stages + back), stages + back), [back]);
-        assert_eq!(told(Stock::new(stages + back + 1), stages + back + 1), [back, back]);
-        // What it shows it hears of otherwise.
-        let mut stock = Stock::new(stages + 1);
-        stock.pass(1);
-        assert!(told(stock, stages).is_empty());
+    fn of_some_taken_pieces_their_source_need_not_be_told() {
+        let mut stock = Stock::default();
+        stock.skip(GIVEN_BACK - 1);
+        assert_eq!(stock.untold(), None);
+        stock.skip(1);
+        assert_eq!(stock.untold(), Some(STAGES as u32 - GIVEN_BACK));
+        stock.skip(STAGES as u32);
+        assert_eq!(stock.untold(), Some(0));
+        stock.told();
+        assert_eq!((stock.untold(), stock.owed()), (None, 0));
     }
 
     #[test]

@@ -8,13 +8,12 @@ use smallvec::SmallVec;
 
 use crate::plan::layout::Layout;
 use crate::plan::{Landing, Plan, Side, each_block};
+use crate::transport::memory::LINE;
 
 /// Bytes from which a stretch that travels with others is put by itself. Below, it is cheaper to pack
 /// them and to copy them out again at the target: measured over tcp, 2 to 8 stretches of 64 B to 64 KiB
 /// (manual, "Blocks that travel together").
 pub const DIRECT: usize = 16 << 10;
-/// What pieces of a stretch begin at, from its beginning: a cache line.
-const LINE: usize = 64;
 
 /// Bytes that lie together on both ends of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +42,7 @@ pub type Stretches = SmallVec<[Stretch; 2]>;
 pub struct Rule {
     /// The most bytes of a staged piece, whole elements; 0 where the call stages nothing.
     pub piece: usize,
-    /// Bytes of an element, which no staged piece divides.
+    /// What the length of a staged piece is a multiple of, but for the last one's: never a part of an element that is folded.
     pub unit: usize,
     /// The most bytes of a put.
     pub max_put: usize,
@@ -110,6 +109,11 @@ fn cut(mut rest: Stretch, most: usize) -> impl Iterator<Item = Stretch> {
         (first, rest) = rest.split(even(rest.len, most, LINE));
         (first.len > 0).then_some(first)
     })
+}
+
+/// What parts of a vector of such elements had better be multiples of: whole cache lines, where these are whole elements.
+pub fn whole_lines(element: usize) -> usize {
+    if element > 0 && LINE.is_multiple_of(element) { LINE } else { element.max(1) }
 }
 
 /// The length of the next one of the fewest pieces of at most `most` bytes that `left` bytes make; of several it is a

@@ -193,7 +193,7 @@ impl Engine {
         let path = self.path(small, &from, to.as_ref())?;
         let rule = Rule {
             piece: if small { 0 } else { piece },
-            unit: fold.as_ref().map_or(1, |fold| fold.unit()),
+            unit: leg::whole_lines(fold.as_ref().map_or(1, |fold| fold.unit())),
             max_put: self.limits().max_put.min(longest),
         };
         let call = self.calls.of(communicator).next(communicator, signature);

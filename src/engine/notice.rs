@@ -24,6 +24,9 @@ pub const MAX_BLOCKS: u32 = 1 << 16;
 /// The most operations under way or prepared at one time.
 pub const MAX_OPERATIONS: usize = 1 << 10;
 
+// As many bits as the table has for them.
+const _: () = assert!(SLOTS == 1 << 3 && STAGES == 1 << 4);
+
 /// What has landed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {

@@ -16,7 +16,7 @@ use super::notice::Notice;
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
-use crate::transport::memory::Memory;
+use crate::transport::memory::{LINE, Memory};
 use crate::transport::{Message, Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Transport};
 
 /// Slots of a channel, each way.
@@ -25,8 +25,6 @@ pub const SLOTS: usize = 8;
 pub const PAYLOAD: usize = 16384;
 /// Bytes of a wide slot.
 pub const WIDE: usize = (HEAD + PAYLOAD).next_multiple_of(LINE);
-/// Wide slots begin with a cache line, as boards and windows do.
-const LINE: usize = 64;
 /// Bytes of a narrow slot.
 pub const NARROW: usize = HEADER;
 

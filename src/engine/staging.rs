@@ -6,12 +6,11 @@
 #![forbid(unsafe_code)]
 
 use crate::error::Result;
+use crate::transport::memory::LINE;
 use crate::transport::{Region, Transport};
 
 /// Staging slots for each source of an operation.
 pub const STAGES: usize = 16;
-/// What slots are aligned to.
-const LINE: usize = 64;
 /// The most regions that a pool keeps.
 const KEPT: usize = 16;
 

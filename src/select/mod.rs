@@ -76,7 +76,7 @@ pub struct Nodes {
 const EVEN: f64 = 0.02;
 
 /// The most bytes that the staging slots of a call take, whatever its size.
-pub const STAGING: u64 = 16 << 20;
+pub const STAGING: u64 = 32 << 20;
 
 impl Problem {
     pub(super) fn q(&self) -> u32 {

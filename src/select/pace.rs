@@ -57,7 +57,9 @@ impl Problem {
                 Pace { turns, ..pace(piece.min(self.largest.max(1)), costs) }
             }
             (_, 0) => pace(self.largest / u64::from(blocks), costs),
-            _ if self.is_one_ranks() => pace(self.largest / u64::from(blocks), costs),
+            (_, piece) if entry.scattered && self.is_one_ranks() => {
+                pace((self.largest / u64::from(blocks)).min(piece as u64), costs)
+            }
             (_, piece) => {
                 let by_turns = entry.scattered && blocks > 1;
                 Pace { turns: by_turns.then_some(1), ..pace(piece as u64, costs) }

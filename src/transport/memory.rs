@@ -24,8 +24,7 @@ struct Range {
 }
 
 /// Bytes that the processor fetches together.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 
 thread_local! {
     /// What was lent last, and is nobody's: it saves each call an allocation.

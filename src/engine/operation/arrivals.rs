@@ -27,8 +27,6 @@ struct Source {
     /// In the plan.
     rank: Rank,
     channel: usize,
-    /// How many pieces it puts in a start.
-    pieces: u32,
     stock: Stock,
 }
 
@@ -61,9 +59,7 @@ impl Arrivals {
         let ranks = if course.is_direct() { course.plan().sources() } else { Vec::new() };
         check_numbers(course, ranks.len())?;
         let index = Index::new(ranks.iter().copied());
-        let source = |rank| {
-            Ok(Source { rank, channel: course.channel(rank, io)?, pieces: 0, stock: Stock::default() })
-        };
+        let source = |rank| Ok(Source { rank, channel: course.channel(rank, io)?, stock: Stock::default() });
         let sources = ranks.into_iter().map(source).collect::<Result<Vec<_>>>()?;
         let mut arrivals = Arrivals {
             sources,
@@ -76,27 +72,14 @@ impl Arrivals {
             due: VecDeque::new(),
             loaded: VecDeque::new(),
         };
-        arrivals.count_pieces(course);
         arrivals.renew(course, io)?;
         Ok(arrivals)
-    }
-
-    fn count_pieces(&mut self, course: &Course) {
-        if course.rule.piece == 0 || self.sources.is_empty() {
-            return;
-        }
-        for i in 0..course.plan().rounds() {
-            let source = course.plan().round(i).arrival.and_then(|leg| self.index.find(leg.peer));
-            if let Some(number) = source {
-                self.sources[number].pieces += course.taken_in(i).count(course.rule.piece);
-            }
-        }
     }
 
     /// Begins with a start.
     pub fn start(&mut self, course: &Course) {
         self.told = 0;
-        self.sources.iter_mut().for_each(|source| source.stock = Stock::new(source.pieces));
+        self.sources.iter_mut().for_each(|source| source.stock = Stock::default());
         self.due.clear();
         self.loaded.clear();
         self.partial.clear();
@@ -340,10 +323,11 @@ impl Arrivals {
         let (source, landing) = (current.source, current.landing);
         let pieces = current.pieces.count(course.rule.piece);
         course.shore().land(from, &course.stretches(round, Side::Arrival), landing)?;
+        self.all_of(round, course)?;
         if let Some(number) = self.index.find(source) {
-            self.taken(number, |stock| stock.skip(pieces));
+            self.taken(number, course, |stock| stock.skip(pieces));
         }
-        self.all_of(round, course)
+        Ok(())
     }
 
     /// Takes in a round whose blocks a source shows, and is to be told when they are here. False where it shows them no
@@ -422,7 +406,7 @@ impl Arrivals {
             }
             at += stretch.len;
         }
-        self.taken(number, Stock::take);
+        self.taken(number, course, Stock::take);
         if last {
             self.part_of(round, false, course).map_err(|_| course.twice(round))?;
             self.go_past(round, course);
@@ -430,14 +414,29 @@ impl Arrivals {
         Ok(true)
     }
 
-    /// Counts what was taken from a source, which is told when it is enough.
-    fn taken(&mut self, number: usize, count: impl FnOnce(&mut Stock)) {
-        let stock = &mut self.sources[number].stock;
-        let was_due = stock.is_due();
-        count(stock);
-        if !was_due && stock.is_due() {
+    /// Counts what was taken from a source, which is told when it is enough, if it waits for that.
+    fn taken(&mut self, number: usize, course: &Course, count: impl FnOnce(&mut Stock)) {
+        let source = &mut self.sources[number];
+        count(&mut source.stock);
+        let (rank, untold) = (source.rank, source.stock.untold());
+        if untold.is_some_and(|untold| !self.due.contains(&number) && self.has_more(rank, untold, course)) {
             self.due.push_back(number);
         }
+    }
+
+    /// Whether a source has more than so many pieces still to put.
+    fn has_more(&self, source: Rank, than: u32, course: &Course) -> bool {
+        let piece = course.rule.piece;
+        let current = self.intake.now().filter(|current| current.source == source);
+        let mut left = current.map_or(0, |current| current.pieces.count(piece));
+        let rounds = self.intake.next()..course.plan().rounds();
+        let its = |&i: &u32| course.plan().round(i).arrival.is_some_and(|leg| leg.peer == source);
+        let mut pieces = rounds.filter(its).map(|i| course.taken_in(i).count(piece));
+        while left <= than {
+            let Some(more) = pieces.next() else { return false };
+            left += more;
+        }
+        true
     }
 
     /// Tells sources that their slots are empty again, several at a time; false where one could not be told.

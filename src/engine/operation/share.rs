@@ -7,17 +7,16 @@ use smallvec::smallvec;
 
 use super::course::Course;
 use super::shown;
-use crate::engine::leg::{Stretch, Stretches};
+use crate::engine::leg::{Stretch, Stretches, whole_lines};
 use crate::error::{Error, Result};
 use crate::plan::Landing;
 use crate::rank::Rank;
+use crate::transport::memory::LINE;
 use crate::transport::{RemoteKey, Transport};
 
 /// By how many bytes a leg must be longer than what arrives, for the difference to be shared. Of two ranks on
 /// two cores, a broadcast of 64 KiB takes as long either way, one of 256 KiB to 16 MiB half as long.
 const SHARED: usize = 64 << 10;
-/// What the halves are cut at.
-const LINE: usize = 64;
 /// Bytes that are folded in a peer's memory at a time: a peer that shuts down meanwhile waits for no more.
 const STEP: usize = 1 << 20;
 
@@ -72,7 +71,7 @@ impl Share {
         }
         Some(match (all, unit) {
             (&[block], Some(unit)) if block.len >= SHARED + arriving && unit <= SHARED / 2 => {
-                let grain = if LINE.is_multiple_of(unit) { LINE } else { unit };
+                let grain = whole_lines(unit);
                 let (folded, shown) = block.split((block.len - arriving) / 2 / grain * grain);
                 Share { first: Some(First::Fold(folded)), shown: smallvec![shown] }
             }
