@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::transport::memory::LINE;
 use crate::transport::{Region, Transport};
 
-/// Staging slots for each source of an operation.
+/// Staging slots for each source of an operation: many, as each word that some are empty again wakes the source. With 8,
+/// and a word for every fourth, reductions took 1.02 (16 ranks on two cores, 256 KiB) to 1.09 times as long (36, 1 MiB).
 pub const STAGES: usize = 16;
 /// The most regions that a pool keeps.
 const KEPT: usize = 16;
