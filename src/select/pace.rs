@@ -20,8 +20,8 @@ const LEAST_OF_ONE: u64 = 64 << 10;
 /// Puts by turns that make one in step, and the most that a part has of them for ranks to keep in step where more than
 /// [`MANY`] share a core: 16 ranks on two cores take 0.97 to 0.99 of the time by the former, and keep in step with parts of
 /// 128 KiB (2 MiB in all; then in 0.98 of the time by turns), but at times not with parts of 256 KiB (in 1.0 to 1.4).
-const IN_STEP: u64 = 4;
-const STEP: u64 = 16;
+const LONGER_IN_STEP: u64 = 4;
+const LONGEST_IN_STEP: u64 = 16;
 
 impl Problem {
     /// How far a run of it goes ahead; see [`pace`].
@@ -76,7 +76,7 @@ impl Problem {
         let Some(piece) = self.direct_piece(entry, costs) else { return false };
         let most = match costs.crowd / MANY {
             crowd if crowd <= 1.0 => u64::MAX,
-            crowd if crowd <= 2.0 => STEP * piece,
+            crowd if crowd <= 2.0 => LONGEST_IN_STEP * piece,
             _ => piece,
         };
         let longer = 2.0 * self.mean() as f64 * costs.byte > costs.hop();
@@ -92,7 +92,7 @@ impl Problem {
     /// and by turns those about turns, which are many more. `None`: as the transport likes.
     pub fn longest(&self, entry: &Entry, costs: &Costs) -> Option<usize> {
         let piece = self.direct_piece(entry, costs)?;
-        let puts = if self.is_in_step(entry, costs) { IN_STEP } else { 1 };
+        let puts = if self.is_in_step(entry, costs) { LONGER_IN_STEP } else { 1 };
         Some((puts * piece).min(PIECES.1) as usize)
     }
 

@@ -32,7 +32,7 @@ use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Tran
 use domain::Domain;
 use endpoint::{BATCH, Batch, Endpoint, QUEUE, SEGMENTS, Write};
 use flight::Flight;
-use wait::{Rest, Waiter};
+use wait::Waiter;
 
 /// The most puts under way, whatever the provider would take: enough to fill any pipe.
 const IN_FLIGHT: usize = 256;
@@ -322,11 +322,7 @@ impl Sleeper for Fabric {
         let Fabric { endpoint: Some(endpoint), waiter, .. } = self else {
             return self.opened("sleep").map(|_| Bed::Nowhere);
         };
-        Ok(match waiter.rest(|| endpoint.may_sleep()) {
-            Rest::On(descriptor) => Bed::Until(endpoint.borrow(descriptor)),
-            Rest::For(nap) => Bed::Nap(nap),
-            Rest::None => Bed::Nowhere,
-        })
+        Ok(waiter.rest(|| endpoint.may_sleep(), |descriptor| endpoint.borrow(descriptor)))
     }
 }
 

@@ -5,8 +5,10 @@
 //! after the first event, so that a busy one loses nothing. A nap may overlook the queue's own events,
 //! for half a millisecond, no longer.
 
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
+
+use crate::transport::wait::Bed;
 
 /// How many times the core is only offered to others before there are naps.
 const YIELDS: u32 = 16;
@@ -56,12 +58,16 @@ impl Waiter {
         }
     }
 
-    /// The descriptor to sleep on, if one may; or else a nap, or nothing. `may_sleep` asks the provider.
-    pub fn rest(&mut self, may_sleep: impl FnOnce() -> bool) -> Rest {
+    /// Where to wait once: on its descriptor, if one may sleep on that, which `may_sleep` asks the provider.
+    pub fn rest<'q>(
+        &mut self,
+        may_sleep: impl FnOnce() -> bool,
+        borrow: impl FnOnce(RawFd) -> BorrowedFd<'q>,
+    ) -> Bed<'q> {
         match self {
-            Waiter::Bell { unread: false, descriptor } => Rest::On(*descriptor),
-            Waiter::Descriptor(descriptor) if may_sleep() => Rest::On(*descriptor),
-            Waiter::Bell { .. } | Waiter::Descriptor(_) => Rest::None,
+            Waiter::Bell { unread: false, descriptor } => Bed::Until(borrow(*descriptor)),
+            Waiter::Descriptor(descriptor) if may_sleep() => Bed::Until(borrow(*descriptor)),
+            Waiter::Bell { .. } | Waiter::Descriptor(_) => Bed::Nowhere,
             Waiter::Naps { idle } => nap(idle),
         }
     }
@@ -75,60 +81,64 @@ impl Waiter {
     }
 }
 
-/// How to wait once.
-pub(super) enum Rest {
-    /// Until this descriptor is readable.
-    On(RawFd),
-    /// So long.
-    For(Duration),
-    /// Not at all.
-    None,
-}
-
 /// One yield or one nap, the longer the more often there was nothing.
-fn nap(idle: &mut u32) -> Rest {
+fn nap<'q>(idle: &mut u32) -> Bed<'q> {
     *idle = idle.saturating_add(1);
     if *idle <= YIELDS {
         std::thread::yield_now();
-        return Rest::None;
+        return Bed::Nowhere;
     }
     let growth = 1 << (*idle - YIELDS - 1).min(8);
-    Rest::For(FIRST_NAP.saturating_mul(growth).min(LONGEST_NAP))
+    Bed::Nap(FIRST_NAP.saturating_mul(growth).min(LONGEST_NAP))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
+
+    fn nothing_to_borrow<'q>(_: RawFd) -> BorrowedFd<'q> {
+        unreachable!("it naps")
+    }
 
     #[test]
     fn naps_come_after_yields_and_grow_to_a_limit() {
         let mut waiter = Waiter::naps();
-        let mut next = || waiter.rest(|| true);
-        assert!((0..YIELDS).all(|_| matches!(next(), Rest::None)));
+        let mut next = || waiter.rest(|| true, nothing_to_borrow);
+        assert!((0..YIELDS).all(|_| matches!(next(), Bed::Nowhere)));
         let naps: Vec<_> = (0..20).map(|_| next()).collect();
-        let length = |rest: &Rest| if let Rest::For(nap) = rest { *nap } else { Duration::ZERO };
+        let length = |bed: &Bed<'_>| if let Bed::Nap(nap) = bed { *nap } else { Duration::ZERO };
         assert!(naps.is_sorted_by_key(length));
         assert_eq!((length(&naps[0]), length(&naps[19])), (FIRST_NAP, LONGEST_NAP));
         waiter.refresh();
         assert!(matches!(waiter, Waiter::Naps { idle: 0 }));
     }
 
+    /// Whether it sleeps on its descriptor, 7.
+    fn sleeps(waiter: &mut Waiter, may_sleep: bool) -> bool {
+        let here = std::io::stdin();
+        let borrow = |descriptor| {
+            assert_eq!(descriptor, 7);
+            here.as_fd()
+        };
+        matches!(waiter.rest(|| may_sleep, borrow), Bed::Until(_))
+    }
+
     #[test]
     fn beside_a_bell_one_sleeps_only_when_the_queue_has_been_read() {
         let mut waiter = Waiter::bell(7);
-        let sleeps =
-            |waiter: &mut Waiter| matches!(waiter.rest(|| unreachable!("a bell is not asked")), Rest::On(7));
-        assert!(!sleeps(&mut waiter));
+        assert!(!sleeps(&mut waiter, false));
         waiter.emptied();
-        assert!(sleeps(&mut waiter));
+        assert!(sleeps(&mut waiter, false));
         waiter.stirred();
-        assert!(!sleeps(&mut waiter));
+        assert!(!sleeps(&mut waiter, false));
     }
 
     #[test]
     fn on_a_queues_own_descriptor_one_sleeps_where_the_provider_lets_one() {
         let mut waiter = Waiter::Descriptor(7);
-        assert!(matches!(waiter.rest(|| true), Rest::On(7)));
-        assert!(matches!(waiter.rest(|| false), Rest::None));
+        assert!(sleeps(&mut waiter, true));
+        assert!(!sleeps(&mut waiter, false));
     }
 }
