@@ -18,7 +18,7 @@ use crate::plan::compose::InStep;
 use crate::plan::layout::{HandedOn, Layout, Pairs, Part, Parts, Relay, adjacent};
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
-use crate::select::{self, Divided, Nodes, Problem, RELAY, SMALL, last_block};
+use crate::select::{Around, Divided, Nodes, Problem, RELAY, SMALL, last_block};
 
 /// What has been decided about a call: all ranks decide alike.
 pub(super) struct Decision {
@@ -75,20 +75,20 @@ impl Communicator {
     fn problem(&self, call: &RawCall, elements: usize) -> Problem {
         let (unit, p) = (call.unit as u64, self.size());
         let bytes = elements as u64 * unit;
-        let (bytes, largest, half) = match &call.counts {
+        let (bytes, largest, around) = match &call.counts {
             Counts::Each(counts) => {
                 let most = counts.iter().max().map_or(0, |&most| most as u64);
-                (bytes, most * unit, select::half(counts) * unit)
+                (bytes, most * unit, Around::parts(counts, unit))
             }
             // What the others send is not known here.
-            Counts::Pairs(..) => (0, 0, 0),
+            Counts::Pairs(..) => (0, 0, Around::uncut(0)),
             Counts::Equal => match call.collective {
-                Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p), bytes / 4),
+                Collective::Alltoall => (bytes / 2, bytes / 2 / u64::from(p), Around::uncut(bytes / 4)),
                 other if other.numbering() == Numbering::Parts => {
                     let part = bytes / u64::from(p);
-                    (bytes, part, part * u64::from(p / 2))
+                    (bytes, part, Around::uncut(part * u64::from(p / 2)))
                 }
-                _ => (bytes, bytes, bytes),
+                _ => (bytes, bytes, Around::uncut(bytes)),
             },
         };
         let (collective, all_wide) = (call.collective, self.all_wide);
@@ -98,7 +98,7 @@ impl Communicator {
         let wanted = self.hierarchy.domains.is_some();
         let domains = by_domains.map(|nodes| Divided { nodes, wanted });
         let leaders = self.hierarchy.leaders;
-        Problem { collective, p, unit, bytes, largest, half, commutes, all_wide, nodes, domains, leaders }
+        Problem { collective, p, unit, bytes, largest, around, commutes, all_wide, nodes, domains, leaders }
     }
 
     /// What each node, or domain, has of a call. O(p).
@@ -107,17 +107,17 @@ impl Communicator {
         let most = groups.largest();
         let parts = match &call.counts {
             _ if call.collective.numbering() == Numbering::Whole => {
-                return Nodes { count, most, largest: bytes, half: bytes, equal };
+                return Nodes { count, most, largest: bytes, around: Around::uncut(bytes), equal };
             }
             _ if call.collective == Collective::Alltoall => {
                 let largest = bytes / u64::from(self.size()) * u64::from(most).pow(2);
-                return Nodes { count, most, largest, half: largest, equal };
+                return Nodes { count, most, largest, around: Around::uncut(largest), equal };
             }
             Counts::Each(counts) => groups.sums(|rank| counts[rank as usize] * unit as usize),
             _ => groups.sums(|_| (bytes / u64::from(self.size())) as usize),
         };
         let largest = parts.iter().max().map_or(0, |&most| most as u64);
-        Nodes { count, most, largest, half: select::half(&parts), equal }
+        Nodes { count, most, largest, around: Around::parts(&parts, 1), equal }
     }
 
     fn asked_for(&self, call: &RawCall, problem: &Problem, name: &str) -> Result<&'static Entry> {
@@ -306,8 +306,8 @@ mod tests {
             let counts = vec![1500; p as usize];
             let (equal, each) = (Call::<u32>::allgather().raw, Call::<u32>::allgatherv(&counts).raw);
             let sizes = |call| {
-                let Problem { bytes, largest, half, .. } = comm.problem(call, 1500 * p as usize);
-                (bytes, largest, half)
+                let Problem { bytes, largest, around, .. } = comm.problem(call, 1500 * p as usize);
+                (bytes, largest, around.half)
             };
             assert_eq!(sizes(&equal), sizes(&each), "{p} ranks");
         }

@@ -145,21 +145,6 @@ impl Problem {
         matches!(self.collective, Scatter | Scatterv | Gather | Gatherv)
     }
 
-    /// The same for parts that differ, in blocks of a mean part's size: `p - 1` hops, and waits where the
-    /// parts of neighbours are much longer than those of others, against what whole parts or blocks on the
-    /// circulant graph cost beside their time on the link (see [`blocks_of_parts`](Self::blocks_of_parts)).
-    fn ring_of_blocks_pays(&self, costs: &Costs) -> bool {
-        let rounds = f64::from(self.q().saturating_sub(1));
-        let whole = rounds * self.excess() as f64 * costs.byte;
-        let in_blocks = 2.0 * (rounds * self.bytes as f64 * costs.byte * costs.latency).sqrt();
-        let hops = f64::from(self.p - 1) * costs.latency;
-        // The heaviest half of the ring passes, and then one block goes around the rest of it.
-        let block = self.largest / u64::from(self.blocks_on_ring());
-        let heaviest = self.half.saturating_add(u64::from(self.p / 2).saturating_mul(block));
-        let waits = heaviest.saturating_sub(self.bytes) as f64 * costs.byte;
-        self.outlasts_a_hop(costs) && hops + waits < whole.min(in_blocks)
-    }
-
     /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones.
     fn doubling_pays(&self, costs: &Costs) -> bool {
         let (q, m) = (f64::from(self.q()), self.bytes as f64 * costs.byte);

@@ -30,7 +30,7 @@ const CHEAP: f64 = 0.01;
 
 /// Bytes that a block does not fall below unless it is told to, or a whole vector or part is hardly longer: a packet,
 /// and a system call, are worth about as much.
-const SMALLEST: u64 = 7168;
+pub(super) const SMALLEST: u64 = 7168;
 
 /// The last block's size, in 256ths of the others' (see
 /// [`Partition::short_last`](crate::plan::partition::Partition::short_last)): in a broadcast next to nothing, as
@@ -64,7 +64,7 @@ impl Problem {
                 let share = Problem { bytes: problem.bytes.div_ceil(leaders.into()), ..problem };
                 share.blocks_of_whole(costs, max_put).saturating_mul(leaders)
             }
-            Numbering::Parts | Numbering::Pairs if is_on_ring(entry) => problem.blocks_on_ring(),
+            Numbering::Parts | Numbering::Pairs if is_on_ring(entry) => problem.blocks_on_ring(costs),
             Numbering::Parts | Numbering::Pairs => problem.blocks_of_parts(costs),
         };
         blocks.min(self.most_blocks())
@@ -85,14 +85,6 @@ impl Problem {
         let fewest = if self.bytes <= max_put { 1 } else { self.bytes / max_put + 2 };
         let best = if self.bytes <= SMALL || q < 2 { 1.0 } else { best(self.bytes, self.bytes, q, costs) };
         whole_phases((best.round() as u64).max(fewest), q)
-    }
-
-    /// Into how many blocks the largest part is cut on a ring: none is then much larger than a mean part, so
-    /// that it never holds up the others by more than their time.
-    pub(super) fn blocks_on_ring(&self) -> u32 {
-        let wanted = self.largest.div_ceil(self.mean().max(1));
-        let most = (self.largest as f64 / SMALLEST as f64).round() as u64;
-        wanted.min(most).clamp(1, MAX_BLOCKS.into()) as u32
     }
 
     /// The same for parts. Parts of one size want one block; where one rank has most, it is that rank's
@@ -136,7 +128,7 @@ impl Problem {
         match span {
             Span::Part => part,
             // Runs around the ring: of parts that differ, never the longest ones alone.
-            Span::Half if self.collective.numbering() == Numbering::Parts => self.half,
+            Span::Half if self.collective.numbering() == Numbering::Parts => self.around.half,
             Span::Half => part.saturating_mul(parts / 2),
             Span::Whole => part.saturating_mul(parts).min(self.bytes.max(part)),
         }

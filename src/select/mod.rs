@@ -6,12 +6,14 @@ mod algorithm;
 mod blocks;
 mod costs;
 mod pace;
+mod ring;
 
 use crate::algorithm::{self as catalogue, Entry, Nesting, Span, stopovers};
 use crate::collective::Collective;
 
 pub use blocks::last_block;
 pub use costs::{BLOCK_SHARE, Costs};
+pub use ring::{Around, half};
 
 /// The most bytes of a leg that travels in a slot whatever the network; on slow ones it is all that a slot takes
 /// ([`PAYLOAD`](crate::engine::slots::PAYLOAD)).
@@ -33,8 +35,8 @@ pub struct Problem {
     pub bytes: u64,
     /// Bytes of the largest part (of the vector, where there are no parts).
     pub largest: u64,
-    /// Bytes of the half that has most: of parts of half the ranks, one after another on the ring.
-    pub half: u64,
+    /// How the parts lie around the ring.
+    pub around: Around,
     /// Whether `a ∘ b = b ∘ a`.
     pub commutes: bool,
     /// Whether short messages reach every rank without a handshake, and not only the neighbours.
@@ -66,8 +68,8 @@ pub struct Nodes {
     /// Bytes of the largest node's parts together (of the vector, where there are no parts); of an all-to-all what
     /// all ranks of such a node have for all of another.
     pub largest: u64,
-    /// Bytes of the half that has most; see [`Problem::half`].
-    pub half: u64,
+    /// How the nodes' parts lie around the ring.
+    pub around: Around,
     /// Whether all have as many ranks.
     pub equal: bool,
 }
@@ -117,8 +119,8 @@ impl Problem {
     }
 
     fn among(&self, nodes: Nodes) -> Problem {
-        let Nodes { count: p, largest, half, .. } = nodes;
-        Problem { p, largest, half, nodes: None, domains: None, ..*self }
+        let Nodes { count: p, largest, around, .. } = nodes;
+        Problem { p, largest, around, nodes: None, domains: None, ..*self }
     }
 
     /// What an algorithm's blocks and pace follow from: the nodes' problem where it goes node by node.
@@ -163,17 +165,6 @@ impl Problem {
     pub(super) fn others(&self) -> u32 {
         self.p.saturating_sub(1)
     }
-}
-
-/// Of the lengths of parts around a ring, the most that half of them, one after another, have together. O(p).
-pub fn half(counts: &[usize]) -> u64 {
-    let (p, length) = (counts.len(), counts.len() / 2);
-    let first: u64 = counts[..length].iter().map(|&count| count as u64).sum();
-    let next = |sum: &mut u64, i: usize| {
-        *sum = *sum + counts[(i + length) % p] as u64 - counts[i] as u64;
-        Some(*sum)
-    };
-    (0..p).scan(first, next).max().unwrap_or(0)
 }
 
 #[cfg(test)]

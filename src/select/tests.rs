@@ -14,7 +14,7 @@ fn whole(bytes: u64, p: u32) -> Problem {
         unit: 1,
         bytes,
         largest: bytes,
-        half: bytes,
+        around: Around::uncut(bytes),
         commutes: true,
         all_wide: true,
         nodes: None,
@@ -26,7 +26,13 @@ fn whole(bytes: u64, p: u32) -> Problem {
 fn parts(p: u32, counts: &[usize]) -> Problem {
     let bytes = counts.iter().sum::<usize>() as u64;
     let largest = *counts.iter().max().unwrap() as u64;
-    Problem { collective: Collective::Allgatherv, bytes, largest, half: half(counts), ..whole(0, p) }
+    Problem {
+        collective: Collective::Allgatherv,
+        bytes,
+        largest,
+        around: Around::parts(counts, 1),
+        ..whole(0, p)
+    }
 }
 
 #[test]
@@ -112,8 +118,28 @@ fn the_ring_is_for_crowds_and_for_parts_that_differ() {
     let neighbours: Vec<usize> = (0..36).map(|rank| if rank < 6 { 180_000 } else { 0 }).collect();
     assert_eq!(name(&neighbours, &alone), "circulant-n");
     let problem = parts(36, &irregular);
-    let (entry, blocks) = (problem.algorithm(&alone).unwrap(), problem.blocks_on_ring());
+    let (entry, blocks) = (problem.algorithm(&alone).unwrap(), problem.blocks_on_ring(&alone));
     assert_eq!((problem.blocks(entry, &alone, FREE), blocks, last_block(entry)), (2, 2, 256));
+}
+
+#[test]
+fn parts_that_differ_are_cut_on_the_ring_until_empty_neighbours_no_longer_count() {
+    let link = |crowd| Costs { latency: 4e-5, byte: 7e-8, block: 8e-6, crowd };
+    let name = |p: usize, bytes: usize, costs| {
+        let counts: Vec<_> = (0..p).map(|rank| rank % 3 * (bytes / p)).collect();
+        let problem = parts(p as u32, &counts);
+        let entry = problem.algorithm(&costs).unwrap();
+        (entry.name, problem.blocks(entry, &costs, FREE))
+    };
+    // Of 7 and 16 ranks the first and the last have nothing, of 8 no two neighbours.
+    assert_eq!([80_000, 350_000, 4 << 20].map(|m| name(7, m, link(3.5)).1), [3, 12, 48]);
+    assert_eq!([80_000, 350_000, 4 << 20].map(|m| name(8, m, link(4.0)).1), [3, 6, 6]);
+    assert_eq!(
+        [250_000, 1 << 20, 4 << 20].map(|m| name(16, m, link(8.0)).1),
+        [3, 6, 12],
+        "messages cost more"
+    );
+    assert_eq!([7, 8, 16].map(|p| name(p, 1 << 20, link(4.0)).0), ["ring-n"; 3]);
 }
 
 #[test]
@@ -121,8 +147,8 @@ fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
     let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
     let crowd = Costs { crowd: 16.0, ..alone };
     let on_nodes = |problem: Problem| {
-        let (largest, half) = (problem.bytes / 8, problem.bytes / 2);
-        let nodes = Nodes { count: 8, most: 4, largest, half, equal: true };
+        let (largest, around) = (problem.bytes / 8, Around::uncut(problem.bytes / 2));
+        let nodes = Nodes { count: 8, most: 4, largest, around, equal: true };
         Problem { nodes: Some(nodes), ..problem }
     };
     let allreduce = |bytes| on_nodes(Problem { collective: Collective::Allreduce, ..whole(bytes, 32) });
@@ -145,7 +171,8 @@ fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
 #[test]
 fn domains_are_gone_by_where_the_user_says_so_and_a_vector_is_longer_than_a_slot() {
     let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
-    let nodes = |count| Nodes { count, most: 4, largest: 4 << 20, half: 4 << 20, equal: true };
+    let nodes =
+        |count| Nodes { count, most: 4, largest: 4 << 20, around: Around::uncut(4 << 20), equal: true };
     let problem = |wanted, bytes, collective| Problem {
         collective,
         nodes: Some(nodes(8)),
@@ -174,7 +201,7 @@ fn domains_are_gone_by_where_the_user_says_so_and_a_vector_is_longer_than_a_slot
 #[test]
 fn each_leader_s_share_is_cut_as_a_vector_of_its_own() {
     let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
-    let nodes = Nodes { count: 8, most: 4, largest: 4 << 20, half: 4 << 20, equal: true };
+    let nodes = Nodes { count: 8, most: 4, largest: 4 << 20, around: Around::uncut(4 << 20), equal: true };
     let led_by = |leaders, bytes| Problem { nodes: Some(nodes), leaders, ..whole(bytes, 32) };
     let entry = catalogue::named(Collective::Broadcast, "leader").unwrap();
     let blocks = |leaders, bytes| led_by(leaders, bytes).blocks(entry, &costs, FREE);
@@ -194,7 +221,7 @@ fn an_all_to_all_goes_by_leaders_where_blocks_are_short_and_nodes_are_shared() {
     let costs = Costs { latency: 2e-5, byte: 1e-9, block: 4e-6, crowd: 1.0 };
     let name = |g: u32, k: u32, part: u64, costs| {
         let (p, largest) = (g * k, part * u64::from(k * k));
-        let nodes = Nodes { count: g, most: k, largest, half: largest, equal: true };
+        let nodes = Nodes { count: g, most: k, largest, around: Around::uncut(largest), equal: true };
         let bytes = part * u64::from(p);
         let nodes = (k > 1).then_some(nodes);
         let problem = Problem { collective: Collective::Alltoall, largest: part, nodes, ..whole(bytes, p) };
@@ -213,9 +240,10 @@ fn an_all_to_all_goes_by_leaders_where_blocks_are_short_and_nodes_are_shared() {
 fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are_long() {
     let costs = Costs::default();
     let name = |collective, bytes: u64, all_wide| {
-        let (largest, half) = (bytes / 64, bytes / 2);
-        let nodes = Nodes { count: 8, most: 8, largest: bytes / 8, half, equal: true };
-        let problem = Problem { collective, largest, half, all_wide, nodes: Some(nodes), ..whole(bytes, 64) };
+        let (largest, around) = (bytes / 64, Around::uncut(bytes / 2));
+        let nodes = Nodes { count: 8, most: 8, largest: bytes / 8, around, equal: true };
+        let problem =
+            Problem { collective, largest, around, all_wide, nodes: Some(nodes), ..whole(bytes, 64) };
         problem.algorithm(&costs).unwrap().name
     };
     for collective in [Collective::Scatter, Collective::Scatterv, Collective::Gather, Collective::Gatherv] {
@@ -223,11 +251,6 @@ fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are
         assert_eq!(names(true), ["leader", "leader", "linear"]);
         assert_eq!(names(false), ["mst", "leader", "linear"]);
     }
-}
-
-#[test]
-fn the_heaviest_half_is_found_wherever_it_begins() {
-    assert_eq!((half(&[]), half(&[5]), half(&[1, 9]), half(&[4, 0, 0, 3])), (0, 0, 9, 7));
 }
 
 #[test]
@@ -361,7 +384,7 @@ fn who_waits_for_what_is_shorter_than_a_hop_waits_shortly() {
     let unknown = Problem { collective: Collective::Alltoallv, ..whole(0, 8) };
     let entry = catalogue::named(Collective::Alltoallv, "ring").unwrap();
     assert!(!unknown.pace(entry, 1, 0, &link(4.0)).soon);
-    let nodes = Nodes { count: 2, most: 4, largest: 4, half: 4, equal: true };
+    let nodes = Nodes { count: 2, most: 4, largest: 4, around: Around::uncut(4), equal: true };
     let among = Problem { nodes: Some(nodes), ..whole(0, 8) };
     let entry = catalogue::named(Collective::Broadcast, "leader").unwrap();
     assert!(!among.pace(entry, 1, 0, &link(4.0)).soon);
