@@ -31,6 +31,12 @@ impl Costs {
         self.latency * self.crowd
     }
 
+    /// Whether ranks that share a core, of which each copies a byte in and out, take longer for it than a link: then no
+    /// link waits for blocks, but all for processors.
+    pub(super) fn copies_outlast_links(&self) -> bool {
+        self.crowd > 1.0 && self.byte < 2.0 * COPY * self.crowd
+    }
+
     /// The most bytes of a leg that travels in a slot: all that one takes, where to copy these in and out costs less
     /// than the handshake that it saves. Measured on the emulated cluster: of 16 KiB a broadcast over 8 ranks
     /// takes 0.8 of the time, a reduce 0.75; an all-to-all of such blocks over 16 ranks 0.87.

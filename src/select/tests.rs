@@ -140,6 +140,9 @@ fn parts_that_differ_are_cut_on_the_ring_until_empty_neighbours_no_longer_count(
         "messages cost more"
     );
     assert_eq!([7, 8, 16].map(|p| name(p, 1 << 20, link(4.0)).0), ["ring-n"; 3]);
+    let shared = |crowd| Costs { latency: 1e-6, byte: 5e-11, block: 2e-7, crowd };
+    assert_eq!([1.0, 4.0].map(|crowd| name(8, 4 << 20, shared(crowd))), [("ring-n", 6), ("ring-n", 3)]);
+    assert_eq!(name(4, 16 << 20, shared(2.0)).0, "circulant-n", "no link waits where processors copy");
 }
 
 #[test]
