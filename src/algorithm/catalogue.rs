@@ -812,8 +812,8 @@ mod tests {
                 for (shape, length) in shapes.flat_map(|shape| lengths.map(|length| (shape.clone(), length)))
                 {
                     let most = match entry.is_nested() {
-                        true => select::half(&shape.groups.sums(length)),
-                        false => select::half(&(0..p).map(length).collect::<Vec<_>>()),
+                        true => select::Around::parts(&shape.groups.sums(length), 1).half,
+                        false => select::Around::parts(&(0..p).map(length).collect::<Vec<_>>(), 1).half,
                     };
                     for plan in entry.plans(&shape) {
                         for (i, side) in (0..plan.rounds()).flat_map(|i| [(i, Side::Put), (i, Side::Arrival)])

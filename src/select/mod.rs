@@ -13,7 +13,7 @@ use crate::collective::Collective;
 
 pub use blocks::last_block;
 pub use costs::{BLOCK_SHARE, Costs};
-pub use ring::{Around, half};
+pub use ring::Around;
 
 /// The most bytes of a leg that travels in a slot whatever the network; on slow ones it is all that a slot takes
 /// ([`PAYLOAD`](crate::engine::slots::PAYLOAD)).
