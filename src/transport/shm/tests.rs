@@ -426,3 +426,29 @@ fn a_rank_that_ends_tells_whom_it_waits_for_and_ends_when_that_one_goes_on() {
         "{told:?}"
     );
 }
+
+#[test]
+fn a_message_lies_whole_behind_its_seal() {
+    let numbers: Vec<u8> = (0..200).map(|i| i as u8).collect();
+    let memory = Memory::zeroed(numbers.len()).unwrap();
+    memory.write(0, &numbers);
+    let run = |offset, len| Run { offset, len };
+    for head in [0, 1, 55, 62, 63, 64, 150] {
+        let head = &numbers[..head];
+        for segments in [
+            &[][..],
+            &[run(3, 0)],
+            &[run(3, 7)],
+            &[run(100, 8), run(10, 1), run(20, 90)],
+            &[run(0, 64), run(190, 10)],
+        ] {
+            let data = segments.iter().flat_map(|run| &numbers[run.offset..run.offset + run.len]);
+            let expected: Vec<u8> = [77].iter().chain(head).chain(data).copied().collect();
+            let mut slot = [77; 300];
+            // SAFETY: - there is room for 1 + 150 + 99 bytes, and the segments lie in the 200 of the memory
+            unsafe { write_behind_seal(head, Some((&memory, segments)), slot.as_mut_ptr()) };
+            assert_eq!(slot[..expected.len()], expected, "{} and {segments:?}", head.len());
+            assert!(slot[expected.len()..].iter().all(|&byte| byte == 77));
+        }
+    }
+}
