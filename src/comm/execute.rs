@@ -172,7 +172,14 @@ impl Communicator {
             plan: Box::new(PingPong { place: self.place, peer }),
             layout: Box::new(Partition::even(bytes as u64, 1)),
             // It sleeps as long calls do, whose blocks its times are for.
-            pace: Pace { in_flight: 1, lookahead: 1, turns: None, ahead: SMALL as usize, soon: false },
+            pace: Pace {
+                in_flight: 1,
+                lookahead: 1,
+                turns: None,
+                welcome: None,
+                ahead: SMALL as usize,
+                soon: false,
+            },
             piece: 0,
             longest: usize::MAX,
             fold: None,

@@ -379,7 +379,7 @@ fn barrier_task(place: Place, communicator: u32, group: Option<Arc<[Rank]>>, col
         signature: Signature::bare(collective),
         plan: Box::new(Dissemination::new(place)),
         layout: Box::new(Partition::even(0, 1)),
-        pace: Pace { in_flight: 1, lookahead: 1, turns: None, ahead: 0, soon: true },
+        pace: Pace { in_flight: 1, lookahead: 1, turns: None, welcome: None, ahead: 0, soon: true },
         piece: 0,
         longest: usize::MAX,
         fold: None,

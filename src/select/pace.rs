@@ -17,11 +17,10 @@ const PIECE_SHARE: f64 = 0.025;
 /// gains nothing by small ones; in a leg of several blocks the last one tells when the next source may begin.
 const PIECES: (u64, u64) = (8 << 10, 256 << 10);
 const LEAST_OF_ONE: u64 = 64 << 10;
-/// Puts by turns that make one in step, and the most that a part has of them for ranks to keep in step where more than
-/// [`MANY`] share a core: 16 ranks on two cores take 0.97 to 0.99 of the time by the former, and keep in step with parts of
-/// 128 KiB (2 MiB in all; then in 0.98 of the time by turns), but at times not with parts of 256 KiB (in 1.0 to 1.4).
+/// Puts by turns that make one in step: 16 ranks on two cores take 0.97 to 0.99 of the time by it.
 const LONGER_IN_STEP: u64 = 4;
-const LONGEST_IN_STEP: u64 = 16;
+/// A block that is on the link for so many times a put's latency may wait for a word from its target.
+const WORTH_A_WORD: f64 = 16.0;
 
 impl Problem {
     /// How far a run of it goes ahead; see [`pace`].
@@ -53,8 +52,11 @@ impl Problem {
             // Nothing waits for anything: steps, or else turns, keep ranks from meeting at one target.
             (Numbering::Pairs, 0) => {
                 let piece = self.longest(entry, costs).unwrap_or(usize::MAX) as u64;
-                let turns = (!self.is_in_step(entry, costs)).then_some(1);
-                Pace { turns, ..pace(piece.min(self.largest.max(1)), costs) }
+                let pace = pace(piece.min(self.largest.max(1)), costs);
+                match self.is_in_step(entry, costs) {
+                    true => Pace { welcome: self.may_wait_for_a_word(costs).then_some(1), ..pace },
+                    false => Pace { turns: Some(1), ..pace },
+                }
             }
             (_, 0) => pace(self.largest / u64::from(blocks), costs),
             (_, piece) if entry.scattered && self.is_one_ranks() => {
@@ -68,19 +70,20 @@ impl Problem {
     }
 
     /// Whether ranks keep in step by putting a round's block after the arrival of the round before, so that no
-    /// words about turns are needed: in an all-to-all of parts of one size, unless many ranks share a core and
-    /// parts are large. There one that is late would hold up more and more others, as whoever goes ahead of it
-    /// takes half of its target's link. Blocks that are on the link for less than half of what a hop takes wait
-    /// for nothing.
+    /// words about turns are needed: in an all-to-all of parts of one size, but for blocks that are on the link for less
+    /// than a put's latency, which wait for nothing.
+    ///
+    /// A rank that is late by itself holds up nobody for longer than it is late. But whoever goes ahead of it takes half
+    /// of its target's link, and makes it later still: where many ranks share a core, of which one is late now and
+    /// then, the next source is not welcome before the one before it is through ([`Pace::welcome`]).
     pub fn is_in_step(&self, entry: &Entry, costs: &Costs) -> bool {
-        let Some(piece) = self.direct_piece(entry, costs) else { return false };
-        let most = match costs.crowd / MANY {
-            crowd if crowd <= 1.0 => u64::MAX,
-            crowd if crowd <= 2.0 => LONGEST_IN_STEP * piece,
-            _ => piece,
-        };
-        let longer = 2.0 * self.mean() as f64 * costs.byte > costs.hop();
-        self.collective == Collective::Alltoall && longer && self.largest <= most
+        let direct = self.direct_piece(entry, costs).is_some();
+        let longer = self.mean() as f64 * costs.byte > costs.latency;
+        direct && self.collective == Collective::Alltoall && longer
+    }
+
+    fn may_wait_for_a_word(&self, costs: &Costs) -> bool {
+        costs.crowd > MANY && self.mean() as f64 * costs.byte > WORTH_A_WORD * costs.latency
     }
 
     /// Whether one rank has most of it: then it is that rank's broadcast, or reduction.
@@ -133,6 +136,7 @@ pub fn pace(bytes: u64, costs: &Costs) -> Pace {
         in_flight: 2 + more,
         lookahead: 1 + more,
         turns: None,
+        welcome: None,
         ahead: costs.in_slot() as usize,
         soon: false,
     }

@@ -256,28 +256,45 @@ fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are
     }
 }
 
+/// 36 ranks' call with blocks so long, by the ring, where so many ranks share a core.
+fn blocks_of_pairs(collective: Collective, largest: u64, crowd: f64) -> (Problem, &'static Entry, Costs) {
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd };
+    let entry = catalogue::named(collective, "ring").unwrap();
+    (Problem { collective, largest, ..whole(36 * largest, 36) }, entry, costs)
+}
+
 #[test]
-fn an_all_to_all_keeps_in_step_unless_large_parts_meet_in_a_crowd() {
-    let costs = |crowd| Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd };
+fn an_all_to_all_keeps_in_step_but_for_short_blocks() {
     let in_step = |collective, largest, crowd| {
-        let problem = Problem { collective, largest, ..whole(36 * largest, 36) };
-        problem.is_in_step(catalogue::named(collective, "ring").unwrap(), &costs(crowd))
+        let (problem, entry, costs) = blocks_of_pairs(collective, largest, crowd);
+        problem.is_in_step(entry, &costs)
     };
-    assert!(in_step(Collective::Alltoall, 1 << 20, 1.0) && in_step(Collective::Alltoall, 7000, 18.0));
-    assert!(in_step(Collective::Alltoall, 128 << 10, 8.0) && !in_step(Collective::Alltoall, 256 << 10, 8.0));
-    assert!(!in_step(Collective::Alltoall, 30_000, 18.0) && !in_step(Collective::Alltoallv, 30_000, 1.0));
-    assert!(!in_step(Collective::Alltoall, 100, 1.0), "short blocks wait for nothing");
+    for crowd in [1.0, 18.0] {
+        assert!(in_step(Collective::Alltoall, 1 << 20, crowd) && in_step(Collective::Alltoall, 300, crowd));
+        assert!(!in_step(Collective::Alltoall, 100, crowd) && !in_step(Collective::Alltoallv, 30_000, crowd));
+    }
+}
+
+#[test]
+fn one_source_at_a_time_is_welcome_in_a_crowd_whose_blocks_are_long() {
+    let pace = |collective, largest, crowd| {
+        let (problem, entry, costs) = blocks_of_pairs(collective, largest, crowd);
+        let pace = problem.pace(entry, 1, 0, &costs);
+        (pace.welcome, pace.turns)
+    };
+    assert_eq!(pace(Collective::Alltoall, 30_000, 18.0), (Some(1), None));
+    assert_eq!(pace(Collective::Alltoall, 30_000, 4.0), (None, None));
+    assert_eq!(pace(Collective::Alltoall, 3000, 18.0), (None, None), "a word would cost more than it brings");
+    assert_eq!(pace(Collective::Alltoallv, 30_000, 18.0), (None, Some(1)));
 }
 
 #[test]
 fn puts_in_step_are_longer_than_those_by_turns() {
-    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 8.0 };
-    let entry = catalogue::named(Collective::Alltoall, "ring").unwrap();
-    let longest = |largest| {
-        Problem { collective: Collective::Alltoall, largest, ..whole(16 * largest, 16) }
-            .longest(entry, &costs)
+    let longest = |collective| {
+        let (problem, entry, costs) = blocks_of_pairs(collective, 64 << 10, 8.0);
+        problem.longest(entry, &costs)
     };
-    assert_eq!((longest(64 << 10), longest(1 << 20)), (Some(32 << 10), Some(8 << 10)));
+    assert_eq!([Collective::Alltoall, Collective::Alltoallv].map(longest), [Some(32 << 10), Some(8 << 10)]);
 }
 
 #[test]

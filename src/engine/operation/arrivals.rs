@@ -470,11 +470,11 @@ fn first_folded(intake: &Intake, course: &Course) -> Option<u32> {
     (0..first).all(|i| course.plan().round(i).arrival.is_none()).then_some(first)
 }
 
-/// How many sources are told before anything has arrived: all that a circulant graph has, or else enough to keep
-/// the link busy.
+/// How many sources are told before anything has arrived, unless the pace says so: all that a circulant graph has, or
+/// else enough to keep the link busy.
 fn told_ahead(course: &Course) -> usize {
     let neighbours = u32::BITS - course.plan().place().size.leading_zeros();
-    neighbours.max(course.pace.in_flight) as usize
+    course.pace.welcome.unwrap_or(neighbours.max(course.pace.in_flight)) as usize
 }
 
 /// Whether a round is still to arrive.

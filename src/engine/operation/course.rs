@@ -54,6 +54,9 @@ pub struct Pace {
     /// Where legs differ in size, or wait for nothing, a source that is ahead would else take half of its
     /// target's link from the one whose turn it is.
     pub turns: Option<u32>,
+    /// How many sources are told that this rank is ready before the rounds ahead of theirs have arrived; `None`: as many
+    /// as keep the link busy. A source that puts once has its turn by that word, if there is one at a time.
+    pub welcome: Option<u32>,
     /// Bytes of a leg that goes in a message to a target that is not ready; a longer one waits for it, but for what is shown.
     pub ahead: usize,
     /// All of it is on the link for no longer than a hop among the ranks of a core takes: it is done soon.
