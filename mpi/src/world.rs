@@ -126,12 +126,16 @@ fn begin(world: &'static World, comm: Communicator) -> circulant::error::Result<
     Ok(())
 }
 
-/// Leaves, before MPI is finalized.
+/// Leaves, before MPI is finalized. Who finds there that another rank is lost gives MPI_COMM_WORLD's error handler the
+/// error, as MPI_Finalize may wait for that rank for ever; unless a call has given the program an error already.
 pub fn leave() {
-    if JOINED.swap(false, Relaxed) {
-        background::end();
-        report::print();
-        communicators::end();
+    if !JOINED.swap(false, Relaxed) {
+        return;
+    }
+    background::end();
+    report::print();
+    if let (Err(error), Some(abi), false) = (communicators::end(), own::abi(), TOLD.load(Relaxed)) {
+        fail(abi.comm_world, &error);
     }
 }
 
@@ -148,10 +152,12 @@ pub fn progress() {
 /// A tag that nobody sends.
 const PROBED: i32 = (1 << 15) - 1;
 
+/// Whether the program has had an error.
+static TOLD: AtomicBool = AtomicBool::new(false);
+
 /// An error's code for the program, after its communicator's error handler has had it.
 pub fn fail(comm: usize, error: &Error) -> i32 {
     let code = own::abi().map_or(16, |abi| abi.err_other);
-    static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Relaxed) {
         tell(error);
     }

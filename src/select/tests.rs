@@ -56,8 +56,9 @@ fn blocks_grow_with_the_root_of_the_size() {
 fn short_vectors_are_cut_smaller_than_a_packet_s_worth_where_processors_keep_up() {
     let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd };
     let blocks = |p, kib: u64, costs| whole(kib << 10, p).blocks_of_whole(&costs, FREE);
-    assert_eq!([12, 32, 256].map(|kib| blocks(8, kib, link(4.0))), [4, 10, 37]);
-    assert_eq!([12, 32, 256].map(|kib| blocks(16, kib, link(8.0))), [5, 9, 37]);
+    assert_eq!([12, 32, 256].map(|kib| blocks(8, kib, link(4.0))), [4, 10, 49]);
+    assert_eq!([12, 32, 256].map(|kib| blocks(16, kib, link(8.0))), [5, 9, 49]);
+    assert_eq!(blocks(36, 256, link(18.0)), 37, "many pay for each");
     assert_eq!([12, 32].map(|kib| blocks(8, kib, link(100.0))), [1, 4], "a block costs more than it saves");
     assert_eq!([12, 32].map(|kib| blocks(8, kib, Costs::default())), [1, 4], "links that are quick");
 }
