@@ -71,14 +71,14 @@ impl Problem {
 
     /// Whether ranks keep in step by putting a round's block after the arrival of the round before, so that no
     /// words about turns are needed: in an all-to-all of parts of one size, but for blocks that are on the link for less
-    /// than a put's latency, which wait for nothing.
+    /// than half of a hop, and of two puts' latency at most, which wait for nothing.
     ///
     /// A rank that is late by itself holds up nobody for longer than it is late. But whoever goes ahead of it takes half
     /// of its target's link, and makes it later still: where many ranks share a core, of which one is late now and
     /// then, the next source is not welcome before the one before it is through ([`Pace::welcome`]).
     pub fn is_in_step(&self, entry: &Entry, costs: &Costs) -> bool {
         let direct = self.direct_piece(entry, costs).is_some();
-        let longer = self.mean() as f64 * costs.byte > costs.latency;
+        let longer = self.mean() as f64 * costs.byte > (costs.hop() / 2.0).min(2.0 * costs.latency);
         direct && self.collective == Collective::Alltoall && longer
     }
 

@@ -270,9 +270,13 @@ fn an_all_to_all_keeps_in_step_but_for_short_blocks() {
         let (problem, entry, costs) = blocks_of_pairs(collective, largest, crowd);
         problem.is_in_step(entry, &costs)
     };
-    for crowd in [1.0, 18.0] {
-        assert!(in_step(Collective::Alltoall, 1 << 20, crowd) && in_step(Collective::Alltoall, 300, crowd));
-        assert!(!in_step(Collective::Alltoall, 100, crowd) && !in_step(Collective::Alltoallv, 30_000, crowd));
+    for (crowd, short) in [(1.0, 90), (3.0, 290), (18.0, 390)] {
+        assert!(
+            in_step(Collective::Alltoall, 1 << 20, crowd) && in_step(Collective::Alltoall, short + 20, crowd)
+        );
+        assert!(
+            !in_step(Collective::Alltoall, short, crowd) && !in_step(Collective::Alltoallv, 30_000, crowd)
+        );
     }
 }
 
