@@ -254,15 +254,14 @@ pub fn begin(comm: Communicator) -> Result<()> {
     Ok(())
 }
 
-/// Gives them all up, and leaves the world, once the others do; fails where one of them is lost.
+/// Gives them all up, and leaves the world, once the others do.
 pub fn end() -> Result<()> {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    let all = registry().0.take();
-    let world = all.as_ref().and_then(|all| all.get(&WORLD));
-    let met = world.map_or(Ok(()), |world| world.comm.barrier());
+    let mut all = registry().0.take().unwrap_or_default();
+    let world = all.remove(&WORLD).and_then(Arc::into_inner);
     drop(all);
     drop_those_over();
-    met
+    world.map_or(Ok(()), |world| world.comm.leave())
 }
 
 /// A duplicate is a communicator of its own.

@@ -38,9 +38,11 @@ fn joined(code: c_int) -> c_int {
 /// - As MPI has it.
 #[unsafe(export_name = "MPI_Finalize")]
 pub unsafe extern "C" fn finalize() -> c_int {
-    world::leave();
-    // SAFETY: - the program's own call, as it made it
-    unsafe { own::finalize() }
+    match world::leave() {
+        // SAFETY: - the program's own call, as it made it
+        Ok(()) => unsafe { own::finalize() },
+        Err(code) => code,
+    }
 }
 
 /// The Fortran functions: in Open MPI they do not come by those of C, and elsewhere they do.

@@ -126,16 +126,19 @@ fn begin(world: &'static World, comm: Communicator) -> circulant::error::Result<
     Ok(())
 }
 
-/// Leaves, before MPI is finalized. Who finds there that another rank is lost gives MPI_COMM_WORLD's error handler the
-/// error, as MPI_Finalize may wait for that rank for ever; unless a call has given the program an error already.
-pub fn leave() {
+/// Leaves, before MPI is finalized. Where another rank is lost before it has come as far, the error goes to the handler of
+/// MPI_COMM_WORLD, and its code is given: MPI's own end could wait for that rank for ever.
+pub fn leave() -> Result<(), i32> {
     if !JOINED.swap(false, Relaxed) {
-        return;
+        return Ok(());
     }
     background::end();
     report::print();
-    if let (Err(error), Some(abi), false) = (communicators::end(), own::abi(), TOLD.load(Relaxed)) {
-        fail(abi.comm_world, &error);
+    let Err(error) = communicators::end() else { return Ok(()) };
+    tell(format!("finalize: {error}"));
+    match (&error, own::abi()) {
+        (Error::Lost { .. }, Some(abi)) => Err(hand_to_handler(abi.comm_world)),
+        _ => Ok(()),
     }
 }
 
@@ -152,16 +155,18 @@ pub fn progress() {
 /// A tag that nobody sends.
 const PROBED: i32 = (1 << 15) - 1;
 
-/// Whether the program has had an error.
-static TOLD: AtomicBool = AtomicBool::new(false);
-
 /// An error's code for the program, after its communicator's error handler has had it.
 pub fn fail(comm: usize, error: &Error) -> i32 {
-    let code = own::abi().map_or(16, |abi| abi.err_other);
+    static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Relaxed) {
         tell(error);
     }
-    // SAFETY: - the communicator is the program's, of the call that has failed
+    hand_to_handler(comm)
+}
+
+fn hand_to_handler(comm: usize) -> i32 {
+    let code = own::abi().map_or(16, |abi| abi.err_other);
+    // SAFETY: - the communicator is the program's, of the call that has failed, or MPI_COMM_WORLD
     unsafe { own::call_error_handler(comm, code) };
     code
 }

@@ -299,6 +299,52 @@ fn calls_of_many_pieces_can_be_made_again() {
     }
 }
 
+/// Long blocks on a slow network, whose ranks share cores.
+fn in_a_slow_crowd(mut comms: Vec<Communicator>) -> Vec<Communicator> {
+    let costs = Costs { latency: 1e-7, byte: 1e-6, block: 2e-8, crowd: 8.0 };
+    comms.iter_mut().for_each(|comm| comm.costs = costs);
+    comms
+}
+
+/// In the background with all algorithms, at once, and prepared.
+#[test]
+fn an_all_to_all_that_welcomes_one_source_at_a_time_gives_the_serial_result() {
+    const PART: usize = 2200;
+    let faults = Faults { refuse: 60, delay: 100, lose: 0 };
+    for p in [2, 3, 5, 16, 49] {
+        let lossy = (p < 49).then(|| faulty(p, 14, faults));
+        for comms in [Some(Communicator::loopback(p, 14).unwrap()), lossy].into_iter().flatten() {
+            let comms = in_a_slow_crowd(comms);
+            let call = Call::<u64>::alltoall();
+            let elements = call.raw.elements_of(2 * p as usize * PART, comms[0].place).unwrap();
+            let decided = comms[0].decide(&call.raw, elements).unwrap();
+            let pace = decided.problem.pace(decided.entry, decided.blocks, 0, &comms[0].costs);
+            assert_eq!(pace.welcome, Some(1), "{}", decided.entry.name);
+            let straight = |entry: &Entry| entry.collective == Collective::Alltoall && !entry.relays();
+            let sizes = [1, 3].map(|times| times * p as usize * PART);
+            algorithms(p, &comms, if p < 49 { &sizes } else { &sizes[..1] }, 7, straight);
+        }
+    }
+    for p in [2, 3, 7] {
+        on_threads(in_a_slow_crowd(faulty(p, 15, faults)), |comm| {
+            let (me, n) = (comm.rank() as usize, p as usize * PART);
+            let mut prepared = comm.prepare(comm.window::<u64>(2 * n).unwrap(), Call::alltoall()).unwrap();
+            let right = |all: &[u64], time: u64| {
+                (0..n).all(|i| all[n + i] == value((i / PART) as Rank, me * PART + i % PART) + time)
+            };
+            for time in 0..3 {
+                let mine = |i| value(me as Rank, i) + time;
+                prepared.window().unwrap().iter_mut().enumerate().for_each(|(i, one)| *one = mine(i));
+                prepared.run().unwrap();
+                assert!(right(prepared.window().unwrap(), time), "prepared, p = {p}");
+                let mut all: Vec<u64> = (0..2 * n).map(mine).collect();
+                comm.run(&mut all, Call::alltoall()).unwrap();
+                assert!(right(&all, time), "at once, p = {p}");
+            }
+        });
+    }
+}
+
 #[test]
 fn where_not_all_have_wide_channels_far_peers_are_reached_too() {
     let p = 49;
@@ -583,7 +629,7 @@ fn a_turn_that_is_given_before_its_rank_has_started_is_kept() {
     let comms = Communicator::loopback(3, 9).unwrap();
     let prepare = |comm: &Communicator| {
         let window = comm.window::<u64>(2 * 3 * 9000).unwrap();
-        comm.prepare(window, Call::alltoall().algorithm("ring")).unwrap()
+        comm.prepare(window, Call::alltoallv(&[9000; 3], &[9000; 3])).unwrap()
     };
     let mut prepared: Vec<_> = comms.iter().map(prepare).collect();
     for round in 0..4 {

@@ -31,7 +31,7 @@ impl Communicator {
     ) -> Result<Held> {
         let mut decision = self.decide(call, elements)?;
         if decision.entry.relays() && call.algorithm.is_none() {
-            // What is handed on waits for this rank's next call; what goes straight waits for nobody.
+            // What is handed on waits for this rank's next call, whoever it is for; what goes straight does not.
             decision = self.decide(&call.clone().algorithm("ring"), elements)?;
         }
         if decision.entry.relays() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::channels::neighbours;
+use super::world::World;
 use super::{Call, Communicator};
 use crate::engine::slots::Card;
 use crate::error::{Error, Result};
@@ -167,6 +168,28 @@ impl Communicator {
     /// ```
     pub fn free(self) -> Result<()> {
         self.barrier()
+    }
+
+    /// Gives the communicator up and, if nothing else holds its world any more (no other communicator, window or request),
+    /// leaves that, and says what goes wrong then. To drop it does the same, and can but print that.
+    ///
+    /// All ranks must come as far; it waits for them, as long as a barrier takes.
+    ///
+    /// # Errors
+    /// A rank that is lost before it has come as far, or is in another call; not what a call has given before.
+    ///
+    /// ```
+    /// # use circulant::comm::Communicator;
+    /// # fn main() -> circulant::error::Result<()> {
+    /// let comm = Communicator::loopback(1, 0)?.remove(0);
+    /// comm.barrier()?;
+    /// comm.leave()
+    /// # }
+    /// ```
+    pub fn leave(self) -> Result<()> {
+        let world = Arc::clone(&self.world);
+        drop(self);
+        Arc::into_inner(world).map_or(Ok(()), World::leave)
     }
 
     /// The rank in the world of one of this communicator's ranks.

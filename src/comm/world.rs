@@ -315,13 +315,14 @@ impl Drop for Workspace {
     }
 }
 
-impl Drop for World {
-    /// Leaves in good order, unless a panic is on its way: then the others hear that this rank is lost.
-    fn drop(&mut self) {
-        let Some(farewell) = self.farewell.take() else { return };
-        if std::thread::panicking() {
-            return;
-        }
+impl World {
+    /// Leaves in good order, as the last one that holds it, and tells what goes wrong then.
+    pub(super) fn leave(mut self) -> Result<()> {
+        self.bid_farewell()
+    }
+
+    fn bid_farewell(&mut self) -> Result<()> {
+        let Some(farewell) = self.farewell.take() else { return Ok(()) };
         self.spare.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
@@ -329,8 +330,18 @@ impl Drop for World {
         let last =
             if engine.check().is_ok() { task(&engine).and_then(|task| engine.run(task)) } else { Ok(()) };
         engine.leave();
+        last.and_then(|()| exchange.finish())
+    }
+}
+
+impl Drop for World {
+    /// Leaves in good order, unless a panic is on its way: then the others hear that this rank is lost.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
         // A drop returns nothing; what goes wrong last is told where a user looks.
-        if let Err(error) = last.and_then(|()| exchange.finish()) {
+        if let Err(error) = self.bid_farewell() {
             error::tell(format!("finalize: {error}"));
         }
     }

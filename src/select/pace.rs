@@ -71,7 +71,7 @@ impl Problem {
 
     /// Whether ranks keep in step by putting a round's block after the arrival of the round before, so that no
     /// words about turns are needed: in an all-to-all of parts of one size, but for blocks that are on the link for less
-    /// than half of a hop, and of two puts' latency at most, which wait for nothing.
+    /// than half of a hop, two puts' latency at most: these go in slots all at once, or by turns.
     ///
     /// A rank that is late by itself holds up nobody for longer than it is late. But whoever goes ahead of it takes half
     /// of its target's link, and makes it later still: where many ranks share a core, of which one is late now and

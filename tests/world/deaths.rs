@@ -55,6 +55,14 @@ fn rank_zero_at_whose_door_all_meet() {
 }
 
 #[test]
+fn while_the_others_leave() {
+    for end in ENDS {
+        let job = Job::new(4, &format!("world {ONCE} leave-world")).but(2, &format!("world {ONCE} {end}"));
+        others_say(&["error: rank 2 is lost: "], &job);
+    }
+}
+
+#[test]
 fn between_calls() {
     let job = |end| Job::new(4, ON).but(2, &format!("world {ONCE} {end}"));
     for end in ENDS {

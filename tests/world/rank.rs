@@ -67,6 +67,7 @@ impl Rank {
                 "by-id" => self.comms = vec![Some(world_by_id(&next::<String>(words))?)],
                 "by-files" => self.comms = vec![Some(world_by_files(&next::<String>(words))?)],
                 "leave" => self.comms.clear(),
+                "leave-world" => self.comms.pop().flatten().map_or(Ok(()), Communicator::leave)?,
                 "on" => self.on = next(words),
                 "barrier" => self.comm().map_or(Ok(()), Communicator::barrier)?,
                 "finish" => self.finish()?,
