@@ -180,8 +180,8 @@ impl Problem {
 
 /// Bytes that a block of a vector, or of the one part that has most, does not fall below: less than [`SMALLEST`], as a
 /// pipeline is filled and emptied by such blocks, where these are on the link for longer than a put takes and not too
-/// many ranks share a core. On the emulated cluster 256 KiB over 16 ranks take 0.98
-/// of the time in 49 blocks that they take in 37, to reduce them likewise; over 36 ranks, 18 to a core, 1.01 to 1.03.
+/// many ranks share a core. On the emulated cluster 256 KiB over 16 ranks take 0.98 of the time in 49 blocks that they
+/// take in 37, to reduce them likewise; over 36 ranks, 18 to a core, 1.01 to 1.03.
 fn smallest_of_whole(costs: &Costs) -> u64 {
     let long = SMALLEST as f64 * costs.byte > costs.latency;
     if long && costs.crowd <= 2.0 * MANY { SMALLEST * 3 / 4 } else { SMALLEST }
