@@ -32,19 +32,21 @@ fn libfabrics_shm_keeps_the_contract_between_processes() {
 
 #[test]
 fn shared_memory_keeps_the_contract_between_processes() {
+    in_processes("joint", 3);
     in_processes("writev", 4);
     in_processes("ring", 3);
 }
 
 #[test]
 fn shared_memory_and_a_fabric_together_keep_the_contract_between_processes() {
+    in_processes("joint+tcp", 3);
     in_processes("writev+tcp", 5);
     in_processes("ring+tcp", 3);
 }
 
 #[test]
 fn a_rank_that_is_killed_amid_puts_through_shared_memory_harms_nobody() {
-    for way in ["writev", "ring"].repeat(4) {
+    for way in ["joint", "writev", "ring"].repeat(4) {
         let job = Job::start("traffic", way, 3);
         let mut spokes = job.spokes();
         pass_on(&mut spokes, 4);

@@ -49,7 +49,7 @@ fn way(value: Option<String>) -> Result<Option<Way>> {
     Way::ALL.into_iter().find(|way| way.word() == word).map(Some).ok_or_else(|| {
         Error::boot(
             format!("CIRCULANT_SHM_COPY={word} is no way to copy"),
-            "take writev or ring, or unset it",
+            "take joint, writev or ring, or unset it",
         )
     })
 }

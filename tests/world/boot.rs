@@ -85,7 +85,11 @@ fn malformed_variables() {
         ("CIRCULANT_STALL", "soon", "CIRCULANT_STALL=soon is no number of seconds"),
         ("CIRCULANT_DOMAINS", "L3", "CIRCULANT_DOMAINS=L3 is no kind of domain, and no number of them"),
         ("CIRCULANT_LEADERS", "none", "CIRCULANT_LEADERS=none is no number of leaders; take one from 1 on"),
-        ("CIRCULANT_SHM_COPY", "fast", "CIRCULANT_SHM_COPY=fast is no way to copy; take writev or ring"),
+        (
+            "CIRCULANT_SHM_COPY",
+            "fast",
+            "CIRCULANT_SHM_COPY=fast is no way to copy; take joint, writev or ring",
+        ),
         ("CIRCULANT_TIMEOUT", "-1", "CIRCULANT_TIMEOUT=-1 is no number of seconds"),
         ("CIRCULANT_BOOT_TIMEOUT", "0", "CIRCULANT_BOOT_TIMEOUT is '0'; give at least one second"),
         ("CIRCULANT_BOOT", "mpi", "CIRCULANT_BOOT is 'mpi'; it is one of single, pmi1, pmix, rendezvous"),

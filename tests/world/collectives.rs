@@ -251,13 +251,15 @@ fn every_collective_where_some_ranks_share_a_node() {
 }
 
 #[test]
-fn slices_through_a_ring_where_some_ranks_share_a_node() {
+fn slices_go_each_way_where_some_ranks_share_a_node() {
     let mut script = Script::default();
     script.each(&[1], 20_001);
     let script = format!("world {} say verified", script.text);
-    let job = Job::new(5, &script).on_nodes(2).set("CIRCULANT_SHM_COPY", "ring");
-    for end in job.set("CIRCULANT_PROVIDER", "shm+tcp").meet().end() {
-        assert!(end.status.success() && end.out.contains("verified"), "{end:?}");
+    for way in ["joint", "writev", "ring"] {
+        let job = Job::new(5, &script).on_nodes(2).set("CIRCULANT_SHM_COPY", way);
+        for end in job.set("CIRCULANT_PROVIDER", "shm+tcp").meet().end() {
+            assert!(end.status.success() && end.out.contains("verified"), "{way}: {end:?}");
+        }
     }
 }
 

@@ -23,8 +23,9 @@ const AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Calls that a rank may die in.
-pub const CALLS: [&str; 9] = [
+pub const CALLS: [&str; 10] = [
     "broadcast:type=u8:count=30000",
+    "broadcast:type=u8:count=3000000",
     "broadcast:root=1:count=300000:tense=window",
     "allreduce:count=100",
     "allreduce:count=50000",
@@ -77,6 +78,8 @@ struct Kill {
     /// What carries puts, on so many pretended nodes; unnamed, what the library takes.
     provider: &'static str,
     nodes: u32,
+    /// How long slices go where memory is shared; unnamed, as the library has it.
+    way: &'static str,
     call: &'static str,
     victim: u32,
     moment: Moment,
@@ -96,6 +99,7 @@ impl Kill {
             ranks,
             provider,
             nodes,
+            way: ["", "joint", "writev", "ring"][chance.usize(0..4)],
             call: CALLS[chance.usize(0..CALLS.len())],
             victim: chance.u32(0..ranks),
             moment,
@@ -125,7 +129,8 @@ impl Kill {
         let script = |joined| format!("world say {joined} {then}");
         let (name, value) = mark.split_once('=').unwrap();
         let job = Job::new(self.ranks, &script("joined")).but(self.victim, &script("victim-joined"));
-        job.set("CIRCULANT_PROVIDER", self.provider).set(name, value).on_nodes(self.nodes).launch()
+        let job = job.set("CIRCULANT_PROVIDER", self.provider).set("CIRCULANT_SHM_COPY", self.way);
+        job.set(name, value).on_nodes(self.nodes).launch()
     }
 
     /// Kills the victim, as soon as there is one; gives all processes that there were. Where the job has ended

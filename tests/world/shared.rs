@@ -19,7 +19,7 @@ fn slices_go_through_a_ring_where_a_filter_forbids_one_rank_to_write_them() {
     all_done(&job().but(0, &forbidden).but(2, &forbidden));
     for end in job().set("CIRCULANT_SHM_COPY", "writev").meet().end() {
         end.assert_error(&[
-            "process_vm_writev: rank 1 may not write the memory of rank 2: ",
+            "process_vm_writev: rank 1 may not reach the memory of rank 2: ",
             "unset CIRCULANT_SHM_COPY",
         ]);
     }

@@ -9,8 +9,10 @@ use crossbeam_utils::CachePadded;
 
 use super::alarm::Alarm;
 use super::gate::{Gate, Inside};
+use super::joint::Origin;
 use super::primitive::{AtomicU32, AtomicU64, Ordering};
 use super::ring::{Ends, Place, Ring};
+use super::share::Share;
 use crate::transport::segment::{Label, Mapping};
 
 /// Notices that a rank has room for.
@@ -102,6 +104,10 @@ struct ChunksHead {
 pub struct Chunk {
     /// What it is about.
     pub to: Destination,
+    /// Where its bytes are, if not here.
+    pub from: Origin,
+    /// Then, how far they are carried.
+    share: Line<Share>,
     /// Its bytes.
     pub bytes: Line<[u8; CHUNK]>,
 }
@@ -149,5 +155,13 @@ impl Chunks {
         let index = self.ring().index(place);
         // SAFETY: - the ring has `CHUNKS` cells, so the chunk lies in the mapping (checked in `over`)
         unsafe { self.0.start().add(size_of::<ChunksHead>()).cast::<Chunk>().add(index) }
+    }
+
+    /// How far a put is that both ends carry, in a chunk of its place.
+    pub fn share(&self, place: Place) -> &Share {
+        let chunk = self.chunk(place).as_ptr();
+        // SAFETY: - the chunk lies in the mapping
+        //         - the field is an atomic only, of which every pattern of bits is one, and nobody writes it otherwise
+        unsafe { &(*chunk).share.0 }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! What a transport allocates is a shared segment, which a peer maps at its first put or view; from then on a put is
 //! one plain copy, and then a word in the target's notice ring, and a view is what is mapped. A user's own slice is put into
-//! through chunks of the target's, which it copies out when it polls; or, where it is long and ranks outnumber cores, by the
-//! kernel (`process_vm_writev`), with one copy. Whether that is allowed is found out once, by a probe (see [`Shm::probe`]).
+//! through chunks of the target's, which it copies out when it polls; or, where it is long, by the kernel, with one copy: by
+//! source and target at the same time (`process_vm_writev`, `process_vm_readv`), or by the source alone where the target
+//! may be busy. Whether that is allowed is found out once, by a probe (see [`Shm::probe`]).
 //!
 //! It never waits inside a put, never names a file, and leaves nothing behind: segments and pipes have no
 //! names, peers find them under the numbers of process and descriptor in /proc. A peer that is killed takes
@@ -11,10 +12,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `ring`, `alarm`, `gate` | the three protocols among ranks, checked by loom: notices, sleep, the end |
+//! | `ring`, `alarm`, `gate`, `share` | the protocols among ranks, checked by loom: notices, sleep, the end, work that two share |
 //! | `board` | where these lie in shared memory |
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
+//! | `joint` | copies by the kernel, of both ends at the same time |
 //! | `stream` | copies through chunks |
 //! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
@@ -23,11 +25,13 @@ mod board;
 mod card;
 mod gate;
 mod home;
+mod joint;
 mod peer;
 pub mod plain;
 mod primitive;
 mod remote;
 mod ring;
+mod share;
 mod stream;
 
 use std::collections::HashMap;
@@ -51,8 +55,9 @@ use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
 use board::{Board, NOTICES};
 use card::Card;
-use home::{Home, Missing, Pipe, State};
-use peer::{Handles, Peer, Windows};
+use home::{Home, Pipe, State};
+use joint::{Begun, Joint};
+use peer::{Handles, Peer, Reach, Windows};
 use remote::SEGMENTS;
 use ring::Reader;
 use stream::{Inflow, Outflow};
@@ -60,7 +65,9 @@ use stream::{Inflow, Outflow};
 /// How bytes get into a peer's private memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Way {
-    /// The kernel writes them there.
+    /// The kernel copies them, for both ends at the same time.
+    Joint,
+    /// The kernel copies them, for the source.
     Writev,
     /// They go through a ring, and the target copies them.
     Ring,
@@ -68,11 +75,12 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Way; 2] = [Way::Writev, Way::Ring];
+    pub const ALL: [Way; 3] = [Way::Joint, Way::Writev, Way::Ring];
 
     /// Its name.
     pub fn word(self) -> &'static str {
         match self {
+            Way::Joint => "joint",
             Way::Writev => "writev",
             Way::Ring => "ring",
         }
@@ -82,6 +90,7 @@ impl Way {
 impl std::fmt::Display for Way {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Way::Joint => "by process_vm_writev and process_vm_readv",
             Way::Writev => "by process_vm_writev",
             Way::Ring => "through a ring",
         })
@@ -136,6 +145,8 @@ pub struct Shm {
     inflow: Option<Inflow>,
     /// Puts that still go through those of others.
     outflow: Vec<Outflow>,
+    /// Puts of which others still carry a part.
+    joint: Vec<Joint>,
     bell: Bell,
     peers: Vec<Peer>,
     bells: Handles,
@@ -215,6 +226,7 @@ impl Shm {
             notices: Reader::new(NOTICES as u64 / 8),
             inflow: None,
             outflow: Vec::new(),
+            joint: Vec::new(),
             bell: Bell::new()?,
             peers: Vec::new(),
             bells: Handles::default(),
@@ -243,7 +255,7 @@ impl Shm {
         Ok(())
     }
 
-    /// Finds out whether the next rank can be reached, and its private memory be written by the kernel, as
+    /// Finds out whether the next rank can be reached, and its private memory be written and read by the kernel, as
     /// is not to be if `wanted` is another way. All ranks connect first, and tell each other what they found.
     pub fn probe(&mut self, wanted: Option<Way>) -> Findings {
         let ranks = self.place.size as usize;
@@ -256,15 +268,15 @@ impl Shm {
         let unreachable = missing.map(|missing| format!("rank {name}: {missing}"));
         let unwritable = match wanted {
             Some(Way::Ring) => Some("CIRCULANT_SHM_COPY=ring".to_owned()),
-            _ => tread_on_doormat(&peer.card).err().map(|e| format!("rank {name}: process_vm_writev: {e}")),
+            _ => tread_on_doormat(&peer.card).err().map(|(call, e)| format!("rank {name}: {call}: {e}")),
         };
         Findings { unreachable, unwritable }
     }
 
     /// Takes a way that all can go, given what every rank has found, in the order of their names: also those of
-    /// other groups. Fails where one cannot reach its peer, or where the way that is wanted is not open. Where both are, and
-    /// none is wanted, long puts stream, in which both ends copy at one time, unless the target does not wait for them, or
-    /// ranks are `crowded`: then it has no core of its own to copy with.
+    /// other groups. Fails where one cannot reach its peer, or where the way that is wanted is not open. Where all are, and
+    /// none is wanted, both ends let the kernel copy at one time, unless the target does not wait for a put, or ranks are
+    /// `crowded`: then it has no core of its own to copy with.
     pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>, crowded: bool) -> Result<()> {
         if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
             return Err(Error::NoTransport(format!("shm (rank {rank} does not reach {why})")));
@@ -272,10 +284,10 @@ impl Shm {
         let unwritable = first(findings, |found| found.unwritable.as_ref());
         self.may_write = unwritable.is_none();
         match (unwritable, wanted) {
-            (None, Some(Way::Writev)) => self.way = Way::Writev,
-            (None, _) => self.way = if crowded { Way::Writev } else { Way::Ring },
-            (Some((rank, why)), Some(Way::Writev)) => {
-                let what = format!("rank {rank} may not write the memory of {why}");
+            (None, Some(way)) => self.way = way,
+            (None, None) => self.way = if crowded { Way::Writev } else { Way::Joint },
+            (Some((rank, why)), Some(Way::Joint | Way::Writev)) => {
+                let what = format!("rank {rank} may not reach the memory of {why}");
                 let cure = "unset CIRCULANT_SHM_COPY, or allow it (seccomp, kernel.yama.ptrace_scope)";
                 return Err(Error::transport("process_vm_writev", what, cure));
             }
@@ -393,9 +405,41 @@ impl Shm {
         Ok(Posted::Done)
     }
 
-    /// Whether a put into private memory streams through chunks, or is the kernel's.
-    fn streams(&self, put: &Put<'_>, len: usize) -> bool {
-        len <= STREAMED || !self.may_write || self.way == Way::Ring && put.attended
+    /// Puts into private memory: through chunks, or by the kernel, at both ends or at this one.
+    fn put_privately(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
+        match (self.way, put.segments) {
+            _ if len <= STREAMED || !self.may_write => self.stream(put, len),
+            (Way::Ring, _) if put.attended => self.stream(put, len),
+            (Way::Joint, &[segment]) if put.attended => self.put_jointly(put, segment),
+            _ => self.put_directly(put, len),
+        }
+    }
+
+    /// Carries a put together with its target; alone, where there is no chunk to tell it by.
+    fn put_jointly(&mut self, put: &Put<'_>, segment: Run) -> Result<Posted> {
+        let Shm { place: Place { rank: own, size }, peers, bells, lives, .. } = self;
+        let mut reach = Reach { own: *own, ranks: *size as usize, peers, bells, lives };
+        match joint::begin(put, segment, &mut reach)? {
+            Begun::Done => Ok(Posted::Done),
+            Begun::ShutDown => Ok(Posted::Busy),
+            Begun::NoChunk => self.put_directly(put, segment.len),
+            Begun::Waits(waits) => {
+                self.joint.push(waits);
+                Ok(Posted::Pending)
+            }
+        }
+    }
+
+    /// Whether all of a put of which others carry a part has come to be there, which is told.
+    fn conclude(&mut self, events: &mut Vec<Event>) {
+        let Shm { joint, peers, .. } = self;
+        joint.retain(|one| {
+            let done = one.is_done(&peers[one.peer as usize]);
+            if done {
+                events.push(Event::Sent(one.token));
+            }
+            !done
+        });
     }
 
     /// Lets a put stream through chunks. One that finds them full waits for its turn, without holding up what is put to
@@ -434,6 +478,7 @@ impl Shm {
     fn has_arrivals(&self) -> bool {
         self.notices.peek(self.board.notices()).is_some()
             || self.inflow.as_ref().is_some_and(Inflow::has_some)
+            || self.joint.iter().any(|one| one.is_done(&self.peers[one.peer as usize]))
     }
 
     /// Lets no put in any more, and waits for those that are in already. Who was killed inside is not waited
@@ -531,7 +576,7 @@ impl Transport for Shm {
         self.check_open("put")?;
         let len = self.check(put)?;
         match Target::of(put.to) {
-            Target::Private if len > 0 && self.streams(put, len) => self.stream(put, len),
+            Target::Private if len > 0 => self.put_privately(put, len),
             _ => self.put_directly(put, len),
         }
     }
@@ -574,11 +619,14 @@ impl Transport for Shm {
         self.check_open("poll")?;
         // Not without end, where peers are faster.
         events.extend(std::iter::from_fn(|| self.next_notice()).take(NOTICES).map(Event::Notice));
-        let mut moved = match &mut self.inflow {
-            Some(inflow) => inflow.take(&lock(&self.regions), events)?,
+        let Shm { place: Place { rank: own, size }, inflow, regions, peers, bells, lives, .. } = self;
+        let mut reach = Reach { own: *own, ranks: *size as usize, peers, bells, lives };
+        let mut moved = match inflow {
+            Some(inflow) => inflow.take(&lock(regions), &mut reach, events)?,
             None => false,
         };
         moved |= !self.outflow.is_empty() && self.pour_on(events)?;
+        self.conclude(events);
         if moved {
             events.push(Event::Moved);
         }
@@ -600,7 +648,7 @@ impl Transport for Shm {
     }
 
     fn is_quiet(&self) -> bool {
-        self.open && self.outflow.is_empty() && !self.has_arrivals()
+        self.open && self.outflow.is_empty() && self.joint.is_empty() && !self.has_arrivals()
     }
 
     fn sleep(&mut self, wakes: &[BorrowedFd<'_>], timeout: Duration) -> Result<()> {
@@ -620,6 +668,7 @@ impl Transport for Shm {
         self.lives.clear();
         self.inflow = None;
         self.outflow.clear();
+        self.joint.clear();
         lock(&self.regions).memory.clear();
     }
 }
@@ -745,22 +794,13 @@ unsafe fn gather(from: &Memory, segments: &[Run], mut to: *mut u8) {
 /// Lets the kernel write a put's bytes into the peer's private memory: where the key says, as the kernel knows
 /// the peer's pages, and not its regions. What streams through chunks is checked by the peer.
 fn write_private(put: &Put<'_>, name: Rank, card: &Card, lives: &mut Handles) -> Result<()> {
-    let life = lives.of(name, || card.home.life(card.board).map_err(|e| e.of(name, "process")))?;
-    // Its number may be somebody else's by now.
-    if home::has_ended(life) {
-        return Err(Missing::Gone(Errno::SRCH).of(name, "process"));
-    }
+    joint::check_life(name, card, lives)?;
     let address = put.to.base.wrapping_add(put.to_offset);
     let from = put.from.memory.address().as_ptr();
     // SAFETY: - the segments lie in their region (`check`), which is alive
     //         - nobody writes what is being put: the engine changes a block when it is sent
-    unsafe { remote::write(card.home.pid, from, put.segments, address) }.map_err(|error| match error {
-        Errno::SRCH => Missing::Gone(error).of(name, "process"),
-        _ => {
-            let what = format!("{error}, {} bytes to rank {name}", put.len());
-            Error::transport("process_vm_writev", what, "CIRCULANT_SHM_COPY=ring does without")
-        }
-    })
+    unsafe { remote::write(card.home.pid, from, put.segments, address) }
+        .map_err(|error| joint::failed("process_vm_writev", error, put.len(), name))
 }
 
 /// Wakes a peer, if it sleeps.
@@ -778,18 +818,15 @@ fn ring(name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
     }
 }
 
-/// Whether this process may write the private memory of another one.
-fn tread_on_doormat(card: &Card) -> std::result::Result<(), Errno> {
-    let word = [0_u8; 8];
+/// Whether this process may write the private memory of another one, and read it; if not, which call fails, and how.
+fn tread_on_doormat(card: &Card) -> std::result::Result<(), (&'static str, Errno)> {
+    let Card { home: Home { pid, .. }, doormat, .. } = *card;
+    let mut word = [0_u8; 8];
+    let all = [Run { offset: 0, len: word.len() }];
     // SAFETY: - the segment is the array
-    unsafe {
-        remote::write(
-            card.home.pid,
-            word.as_ptr(),
-            &[super::Segment { offset: 0, len: word.len() }],
-            card.doormat,
-        )
-    }
+    unsafe { remote::write(pid, word.as_ptr(), &all, doormat) }.map_err(|e| ("process_vm_writev", e))?;
+    // SAFETY: - the array has room for it
+    unsafe { remote::read(pid, doormat, word.as_mut_ptr(), word.len()) }.map_err(|e| ("process_vm_readv", e))
 }
 
 impl Bell {

@@ -35,6 +35,20 @@ impl Peer {
     }
 }
 
+/// What a rank reaches its peers by.
+pub struct Reach<'a> {
+    /// Its number.
+    pub own: Rank,
+    /// How many there are.
+    pub ranks: usize,
+    /// All of them.
+    pub peers: &'a mut [Peer],
+    /// Their bells.
+    pub bells: &'a mut Handles,
+    /// Their processes.
+    pub lives: &'a mut Handles,
+}
+
 /// Something that is made when it is first needed.
 pub struct Once<T>(Option<T>);
 
@@ -44,6 +58,11 @@ impl<T> Once<T> {
             Some(made) => Ok(made),
             none => Ok(none.insert(make()?)),
         }
+    }
+
+    /// What was made.
+    pub fn made(&self) -> Option<&T> {
+        self.0.as_ref()
     }
 }
 

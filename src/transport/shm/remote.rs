@@ -1,4 +1,4 @@
-//! Copies straight into another process's private memory, by the kernel.
+//! Copies straight into another process's private memory, and out of it, by the kernel.
 
 use std::ffi::c_ulong;
 
@@ -28,37 +28,58 @@ pub unsafe fn write(
         sources[count] = iovec { iov_base: base.cast_mut().cast(), iov_len: segment.len };
         count += 1;
     }
-    let mut rest = &mut sources[..count];
+    let pid = pid.as_raw_pid();
+    // SAFETY: - the sources are as the caller promises, and as many as are told
+    //         - the target is another process's, which the kernel checks
+    copy(&mut sources[..count], address, |own, there| unsafe {
+        libc::process_vm_writev(pid, own.as_ptr(), own.len() as c_ulong, there, 1, 0)
+    })
+}
+
+/// Copies `len` bytes at `address` of a process to `into`.
+///
+/// # Safety
+/// There must be room, which nobody else reads or writes meanwhile.
+pub unsafe fn read(pid: Pid, address: u64, into: *mut u8, len: usize) -> std::result::Result<(), Errno> {
+    let pid = pid.as_raw_pid();
+    // SAFETY: - there is room for as much as is told (the caller's promise)
+    //         - the source is another process's, which the kernel checks
+    copy(&mut [iovec { iov_base: into.cast(), iov_len: len }], address, |own, there| unsafe {
+        libc::process_vm_readv(pid, own.as_ptr(), own.len() as c_ulong, there, 1, 0)
+    })
+}
+
+/// Lets the kernel copy between own memory and one run at an address of another process, until all is done.
+fn copy(
+    mut own: &mut [iovec],
+    address: u64,
+    mut call: impl FnMut(&[iovec], &iovec) -> isize,
+) -> std::result::Result<(), Errno> {
     let mut address = address as usize;
-    while !rest.is_empty() {
-        let len = rest.iter().map(|source| source.iov_len).sum();
-        let target = iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: len };
-        // SAFETY: - the sources are as the caller promises, and as many as are told
-        //         - the target is another process's, which the kernel checks
-        let written = unsafe {
-            libc::process_vm_writev(pid.as_raw_pid(), rest.as_ptr(), rest.len() as c_ulong, &target, 1, 0)
-        };
-        let written = usize::try_from(written).map_err(|_| last_error())?;
-        if written == 0 {
+    while !own.is_empty() {
+        let len = own.iter().map(|run| run.iov_len).sum();
+        let there = iovec { iov_base: std::ptr::without_provenance_mut(address), iov_len: len };
+        let copied = usize::try_from(call(own, &there)).map_err(|_| last_error())?;
+        if copied == 0 {
             return Err(Errno::FAULT);
         }
-        address += written;
-        rest = behind(rest, written);
+        address += copied;
+        own = behind(own, copied);
     }
     Ok(())
 }
 
-/// What is left of sources of which so many bytes are written.
-fn behind(sources: &mut [iovec], mut written: usize) -> &mut [iovec] {
+/// What is left of runs of which so many bytes are copied.
+fn behind(runs: &mut [iovec], mut copied: usize) -> &mut [iovec] {
     let mut done = 0;
-    while done < sources.len() && sources[done].iov_len <= written {
-        written -= sources[done].iov_len;
+    while done < runs.len() && runs[done].iov_len <= copied {
+        copied -= runs[done].iov_len;
         done += 1;
     }
-    let rest = &mut sources[done..];
+    let rest = &mut runs[done..];
     if let Some(first) = rest.first_mut() {
-        first.iov_base = first.iov_base.wrapping_byte_add(written);
-        first.iov_len -= written;
+        first.iov_base = first.iov_base.wrapping_byte_add(copied);
+        first.iov_len -= copied;
     }
     rest
 }
@@ -72,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_in_part_goes_on_where_it_stopped() {
+    fn what_was_copied_in_part_goes_on_where_it_stopped() {
         let mut sources = [3, 5].map(|iov_len| iovec { iov_base: std::ptr::null_mut(), iov_len });
         let rest = behind(&mut sources, 4);
         assert_eq!((rest.len(), rest[0].iov_len, rest[0].iov_base as usize), (1, 4, 1));
@@ -91,5 +112,10 @@ mod tests {
         // SAFETY: as above, and the target is an array of as many bytes
         let written = unsafe { write(own, bytes.as_ptr(), &segments, target.as_mut_ptr() as u64) };
         assert_eq!((written, target), (Ok(()), bytes));
+        let mut back = [0_u8; 8];
+        // SAFETY: - there is room for 8 bytes, and they are not read meanwhile
+        let mut fetch = |address| unsafe { read(own, address, back.as_mut_ptr(), 8) };
+        assert_eq!((fetch(8), fetch(target.as_ptr() as u64)), (Err(Errno::FAULT), Ok(())));
+        assert_eq!(back, bytes);
     }
 }

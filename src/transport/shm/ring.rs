@@ -69,7 +69,7 @@ impl<'a> Ring<'a> {
 
     /// The reader may read the place from now on, and all that was written before.
     pub fn publish(&self, place: Place, notice: Notice) {
-        let word = u64::from(self.lap(place.0)) << 32 | u64::from(notice);
+        let word = u64::from(self.lap(place)) << 32 | u64::from(notice);
         self.cells[self.index(place)].store(word, Ordering::Release);
     }
 
@@ -78,16 +78,16 @@ impl<'a> Ring<'a> {
         place as usize & (self.cells.len() - 1)
     }
 
+    /// The number of a place's lap, from 1.
+    pub fn lap(&self, Place(place): Place) -> u32 {
+        ((place >> self.cells.len().trailing_zeros()) as u32).wrapping_add(1)
+    }
+
     /// Acquires what the reader has told: a cell that it has left may be written again.
     fn has_place(&self, head: u64) -> bool {
         let ahead = head.wrapping_sub(self.ends.tail.load(Ordering::Acquire));
         // A head that was read before others moved on may lie behind the tail; claiming it fails.
         (ahead as i64) < self.cells.len() as i64
-    }
-
-    /// The number of a place's lap, from 1.
-    fn lap(&self, place: u64) -> u32 {
-        ((place >> self.cells.len().trailing_zeros()) as u32).wrapping_add(1)
     }
 }
 
@@ -101,7 +101,7 @@ impl Reader {
     pub fn peek(&self, ring: Ring<'_>) -> Option<(Place, Notice)> {
         let place = Place(self.next);
         let word = ring.cells[ring.index(place)].load(Ordering::Acquire);
-        ((word >> 32) as u32 == ring.lap(self.next)).then_some((place, word as Notice))
+        ((word >> 32) as u32 == ring.lap(place)).then_some((place, word as Notice))
     }
 
     /// The reader needs its place no more.

@@ -7,8 +7,9 @@
 use smallvec::SmallVec;
 
 use super::board::{CHUNK, CHUNKS, Chunk, Chunks, Destination};
-use super::peer::{Handles, Peer};
-use super::ring::Reader;
+use super::joint::{Carried, Offer, Origin};
+use super::peer::{Handles, Peer, Reach};
+use super::ring::{Place, Reader};
 use super::{Regions, Run, gather, wake};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
@@ -38,21 +39,44 @@ impl Inflow {
         self.segment.label()
     }
 
-    /// Whether there are any.
+    /// Whether there is anything to take.
     pub fn has_some(&self) -> bool {
-        self.reader.peek(self.chunks.ring()).is_some()
+        let front = self.reader.peek(self.chunks.ring());
+        front.is_some_and(|(place, _)| self.offer(place).is_none_or(|offer| offer.is_due()))
+    }
+
+    /// What is in a chunk, and that its bytes are elsewhere, if so.
+    fn offer(&self, place: Place) -> Option<Offer<'_>> {
+        let chunk = self.chunks.chunk(place).as_ptr();
+        // SAFETY: - the chunk is in the mapping, and published: nobody writes these fields until the reader moves on
+        let (to, from) = unsafe { ((*chunk).to, (*chunk).from) };
+        Offer::of(self.chunks.share(place), self.chunks.ring().lap(place), to, from)
     }
 
     /// Chunks that have arrived go to where they belong; whether some were of a put that is still on its way.
-    pub fn take(&mut self, regions: &Regions, events: &mut Vec<Event>) -> Result<bool> {
+    pub fn take(
+        &mut self,
+        regions: &Regions,
+        reach: &mut Reach<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<bool> {
         // Not without end, where peers are faster.
         let mut moved = false;
         for _ in 0..CHUNKS {
             let Some((cell, notice)) = self.reader.peek(self.chunks.ring()) else { break };
             let chunk = self.chunks.chunk(cell).as_ptr();
             // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on
-            let (to, bytes) = unsafe { ((*chunk).to, &(*chunk).bytes.0) };
-            deliver(regions, to, bytes)?;
+            let to = unsafe { (*chunk).to };
+            if let Some(offer) = self.offer(cell) {
+                let Carried { some, all } = carry(regions, to, &offer, reach)?;
+                moved |= some;
+                if !all {
+                    break;
+                }
+            } else {
+                // SAFETY: as above
+                deliver(regions, to, unsafe { &(*chunk).bytes.0 })?;
+            }
             self.reader.advance(self.chunks.ring());
             match to.behind {
                 0 => events.push(Event::Notice(notice)),
@@ -117,7 +141,10 @@ impl Outflow {
         self.to.len = room as u64;
         self.to.behind -= room as u64;
         // SAFETY: - the chunk is this writer's (the caller), who knows the address of the field by it
-        unsafe { (&raw mut (*chunk).to).write(self.to) };
+        unsafe {
+            (&raw mut (*chunk).to).write(self.to);
+            (&raw mut (*chunk).from).write(Origin::CHUNK);
+        }
         // SAFETY: as above
         let bytes = unsafe { &raw mut (*chunk).bytes }.cast::<u8>();
         let mut filled = 0;
@@ -140,14 +167,30 @@ impl Outflow {
 
 /// Writes a chunk's bytes into the region that they are for.
 fn deliver(regions: &Regions, to: Destination, bytes: &[u8; CHUNK]) -> Result<()> {
-    let delivered = regions.of(to.key).and_then(|memory| {
-        let bytes = bytes.get(..usize::try_from(to.len).ok()?)?;
-        let offset = to.address.checked_sub(memory.address().as_ptr() as u64)? as usize;
-        let fits = offset.checked_add(bytes.len())? <= memory.len();
-        fits.then(|| memory.write(offset, bytes))
-    });
-    delivered.ok_or_else(|| {
-        let what = format!("a peer put {} bytes into a region that is gone, or beyond its end", to.len);
-        Error::transport("poll", what, "are all ranks of one version and one job?")
-    })
+    let bytes = bytes.get(..to.len as usize);
+    let delivered =
+        landing(regions, to).zip(bytes).map(|((memory, offset), bytes)| memory.write(offset, bytes));
+    delivered.ok_or_else(|| astray(to))
+}
+
+/// Carries what is left of a put into the region that it is for.
+fn carry(regions: &Regions, to: Destination, offer: &Offer<'_>, reach: &mut Reach<'_>) -> Result<Carried> {
+    let (memory, offset) = landing(regions, to).ok_or_else(|| astray(to))?;
+    // SAFETY: - there is room for it (`landing`) in memory that is alive: the table has it
+    //         - nobody else uses it: the target has offered it for this put (the engine's readiness)
+    unsafe { offer.carry(memory.address().as_ptr().add(offset), reach) }
+}
+
+/// The memory that all of a put's bytes go to, and where in it, if there is room.
+fn landing(regions: &Regions, to: Destination) -> Option<(&Memory, usize)> {
+    let memory = regions.of(to.key)?;
+    let offset = usize::try_from(to.address.checked_sub(memory.address().as_ptr() as u64)?).ok()?;
+    let end = offset.checked_add(usize::try_from(to.len).ok()?)?;
+    (end <= memory.len()).then_some((memory, offset))
+}
+
+#[cold]
+fn astray(to: Destination) -> Error {
+    let what = format!("a peer put {} bytes into a region that is gone, or beyond its end", to.len);
+    Error::transport("poll", what, "are all ranks of one version and one job?")
 }

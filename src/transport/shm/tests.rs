@@ -20,19 +20,27 @@ fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
     ignore = "is not through after minutes; a_put_is_seen_whole_when_its_notice_is stands for it"
 )]
 fn the_contract_is_kept_among_threads() {
-    for (size, way) in [(1, Way::Writev), (1, Way::Ring), (3, Way::Writev), (4, Way::Ring)] {
-        conformance::on_threads(size, |place, exchange| open(way, place, exchange));
+    for way in Way::ALL {
+        for size in [1, 3, 4] {
+            conformance::on_threads(size, |place, exchange| open(way, place, exchange));
+        }
     }
 }
 
 /// Ranks that know each other and let chunks go through the ring.
 fn ring_of(ranks: u32) -> Vec<Shm> {
+    ranks_by(Way::Ring, ranks)
+}
+
+/// Ranks that know each other.
+fn ranks_by(way: Way, ranks: u32) -> Vec<Shm> {
     let mut all: Vec<_> = (0..ranks).map(|rank| Shm::open(Place { rank, size: ranks }).unwrap()).collect();
     let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
-    let unwritable = Findings { unwritable: Some("a test".to_owned()), ..Findings::default() };
+    let unwritable = (way == Way::Ring).then(|| "a test".to_owned());
+    let findings = Findings { unwritable, ..Findings::default() };
     for shm in &mut all {
         shm.connect(&cards).unwrap();
-        shm.agree(std::slice::from_ref(&unwritable), None, false).unwrap();
+        shm.agree(std::slice::from_ref(&findings), Some(way), false).unwrap();
     }
     all
 }
@@ -123,12 +131,24 @@ fn cut(mut offset: usize) -> Vec<Run> {
     CUTS.iter().chain([&last]).map(run).collect()
 }
 
-/// Every rank streams to all others at the same time, from one memory and through the same few chunks.
 #[test]
 fn what_streams_lands_whole_from_every_source() {
+    all_put_to_all(Way::Ring, &cut(0));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no process_vm_writev")]
+fn what_both_ends_carry_lands_whole_from_every_source() {
+    for _ in 0..20 {
+        all_put_to_all(Way::Joint, &[Run { offset: 0, len: STREAM }]);
+    }
+}
+
+/// Every rank puts to all others at the same time, from one memory and through the same few chunks.
+fn all_put_to_all(way: Way, segments: &[Run]) {
     const RANKS: u32 = 3;
     let byte = |rank: u32, i: usize| (rank as usize * 7 + i * 31 + i / 251) as u8;
-    let mut all = ring_of(RANKS);
+    let mut all = ranks_by(way, RANKS);
     let regions: Vec<Region> = all
         .iter_mut()
         .map(|shm| shm.register(Memory::zeroed((1 + RANKS as usize) * STREAM).unwrap()).unwrap())
@@ -140,7 +160,7 @@ fn what_streams_lands_whole_from_every_source() {
                 let rank = shm.place().rank;
                 let from = &regions[rank as usize];
                 from.memory.write(0, &(0..STREAM).map(|i| byte(rank, i)).collect::<Vec<_>>());
-                let (segments, mut events) = (cut(0), Vec::new());
+                let mut events = Vec::new();
                 let (mut pending, mut told) = (Vec::new(), Vec::new());
                 for peer in (0..RANKS).filter(|&peer| peer != rank) {
                     let (to, to_offset) =
@@ -149,7 +169,7 @@ fn what_streams_lands_whole_from_every_source() {
                     let put = Put {
                         peer,
                         from,
-                        segments: &segments,
+                        segments,
                         to,
                         to_offset,
                         notice: rank,
@@ -219,6 +239,74 @@ fn a_stream_that_nobody_takes_is_let_go_of_at_the_end() {
     all[1].shut_down();
     drop(from);
     assert_eq!(memory.holders(), 1);
+}
+
+/// A target and a source, with a put between them that the target knows of, and the source does not carry.
+#[cfg(not(miri))]
+fn offered() -> (Shm, Shm, [Region; 2]) {
+    let mut all = ranks_by(Way::Joint, 2);
+    let numbers: Vec<u8> = (0..STREAM).map(|i| (i * 31 + i / 251) as u8).collect();
+    let regions = [0, 1].map(|rank| {
+        let memory = Memory::zeroed(STREAM).unwrap();
+        memory.write(0, &numbers[..STREAM * rank]);
+        all[rank].register(memory).unwrap()
+    });
+    let segment = Run { offset: 0, len: STREAM };
+    let put = Put {
+        peer: 0,
+        from: &regions[1],
+        segments: &[segment],
+        to: regions[0].remote.far,
+        to_offset: 0,
+        notice: 5,
+        report: Report::Sent,
+        token: 7,
+        attended: true,
+    };
+    let Peer { card, board, chunks, .. } = &mut all[1].peers[0];
+    let label = board.of(card, 2).ok().and_then(Board::chunks).unwrap();
+    let joint = Joint::offer(&put, segment, 1, chunks.of(card, label).ok().unwrap()).unwrap();
+    all[1].joint.push(joint);
+    let source = all.pop().unwrap();
+    (all.remove(0), source, regions)
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_target_whose_source_is_busy_carries_all_of_a_put_and_both_hear_of_it() {
+    let (mut target, mut source, regions) = offered();
+    let mut events = Vec::new();
+    source.poll(&mut events).unwrap();
+    assert!(events.is_empty() && !source.is_quiet() && !target.is_quiet());
+    target.poll(&mut events).unwrap();
+    assert_eq!(events, [Event::Notice(5), Event::Moved]);
+    assert!(matches!(source.lie_down().unwrap(), Bed::Nowhere), "it has something to hear");
+    events.clear();
+    source.poll(&mut events).unwrap();
+    assert_eq!(events, [Event::Sent(7)]);
+    assert!(source.is_quiet() && target.is_quiet());
+    let [landed, sent] = regions.map(|region| {
+        let mut bytes = vec![0; STREAM];
+        region.memory.read(0, &mut bytes);
+        bytes
+    });
+    assert!(landed == sent);
+}
+
+#[test]
+#[cfg(not(miri))]
+fn of_a_source_that_has_shut_down_nothing_is_carried() {
+    let (mut target, mut source, [landed, sent]) = offered();
+    source.shut_down();
+    let memory = sent.memory.clone();
+    drop(sent);
+    assert_eq!(memory.holders(), 1, "its user has it again");
+    let mut events = Vec::new();
+    target.poll(&mut events).unwrap();
+    assert!(events.is_empty());
+    let mut bytes = vec![1; STREAM];
+    landed.memory.read(0, &mut bytes);
+    assert!(bytes.iter().all(|&byte| byte == 0));
 }
 
 /// Each rank puts a word of its own into all others' memory, of both kinds, and rank 0 ends while others put.
@@ -329,15 +417,17 @@ fn one_rank_that_may_not_write_lets_all_go_through_the_ring_unless_writing_is_wa
     let mut way = |findings: [&Findings; 2], wanted, crowded| {
         shm.agree(&findings.map(Clone::clone), wanted, crowded).map(|()| shm.way())
     };
-    assert_eq!(way([&free, &free], None, false).unwrap(), Way::Ring);
+    assert_eq!(way([&free, &free], None, false).unwrap(), Way::Joint);
     assert_eq!(way([&free, &free], None, true).unwrap(), Way::Writev, "the target has no core of its own");
-    assert_eq!(way([&free, &free], Some(Way::Writev), false).unwrap(), Way::Writev);
     assert_eq!(way([&free, &forbidden], None, true).unwrap(), Way::Ring);
-    let error = way([&free, &forbidden], Some(Way::Writev), true).unwrap_err().to_string();
-    assert!(
-        error.contains("rank 1 may not write the memory of rank 0") && error.contains("unset"),
-        "{error}"
-    );
+    for wanted in [Way::Joint, Way::Writev] {
+        assert_eq!(way([&free, &free], Some(wanted), true).unwrap(), wanted);
+        let error = way([&free, &forbidden], Some(wanted), true).unwrap_err().to_string();
+        assert!(
+            error.contains("rank 1 may not reach the memory of rank 0") && error.contains("unset"),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -36,7 +36,10 @@ pub struct Arguments {
 const VARIABLES: [(&str, &str); 17] = [
     ("CIRCULANT_PROVIDER", "the provider, by name; shm, or shm+NAME"),
     ("CIRCULANT_INTERFACE", "the interface or address, where there are several"),
-    ("CIRCULANT_SHM_COPY", "how long slices go through shared memory: writev or ring; found out if not set"),
+    (
+        "CIRCULANT_SHM_COPY",
+        "how long slices go through shared memory: joint, writev or ring; found out if not set",
+    ),
     ("CIRCULANT_DOMAINS", "by which domains of a node calls go: numa, cache, or so many; by none if not set"),
     ("CIRCULANT_LEADERS", "how many leaders a node has; 1 if not set"),
     ("CIRCULANT_STALL", "seconds after which a wait is told; 0: never; 10 if not set"),
