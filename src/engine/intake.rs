@@ -60,6 +60,11 @@ impl Stock {
         (self.owed >= GIVEN_BACK).then_some((STAGES as u32).saturating_sub(self.owed))
     }
 
+    /// How many pieces have been taken.
+    pub fn taken(&self) -> u32 {
+        self.taken
+    }
+
     /// How many pieces have been taken since the source was told.
     pub fn owed(&self) -> u32 {
         self.owed

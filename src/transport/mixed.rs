@@ -103,6 +103,10 @@ impl Transport for Mixed {
         Ok(Region { remote, registration: Arc::new((far.registration.clone(), near.registration)), ..far })
     }
 
+    fn span(&self) -> usize {
+        self.near.span()
+    }
+
     fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {
         if self.number(peer).is_some() { keys.near } else { keys.far }
     }

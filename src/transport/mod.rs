@@ -208,6 +208,13 @@ pub trait Transport: Send {
         Memory::zeroed(len)
     }
 
+    /// In how many bytes small and staged messages to a rank should go round: so many that the cores' own caches have
+    /// let go of a line when it is written again, as to take it away from a core that has read it takes several times
+    /// as long as to fetch it from a cache that is shared. 0 where it is not a core that writes, or there are too many.
+    fn span(&self) -> usize {
+        0
+    }
+
     /// Makes memory ready for puts from it and into it, of whatever kind it is.
     ///
     /// Fails with the size, the limit that was hit and its cure.

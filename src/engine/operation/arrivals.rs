@@ -93,13 +93,16 @@ impl Arrivals {
     /// Takes memory for staging anew, where it was given back.
     pub fn renew(&mut self, course: &Course, io: &mut Io) -> Result<()> {
         let stages = course.rule.piece > 0 && !self.sources.is_empty();
-        self.staging = stages.then(|| io.stage(self.sources.len(), course.rule.piece)).transpose()?;
+        let kept = course.call.signature.prepared;
+        let stage = || io.stage(self.sources.len(), course.rule.piece, kept);
+        self.staging = stages.then(stage).transpose()?;
         Ok(())
     }
 
-    /// What it took from the pool.
-    pub fn take_staging(&mut self) -> Option<Staging> {
-        self.staging.take()
+    /// What it took from the pool, and how many slots of a source it has used.
+    pub fn take_staging(&mut self) -> Option<(Staging, usize)> {
+        let used = self.sources.iter().map(|source| source.stock.taken()).max().unwrap_or(0);
+        Some((self.staging.take()?, used as usize))
     }
 
     /// The channel of a source.

@@ -55,9 +55,10 @@ impl Io {
         self.tokens.put(&mut *self.transport, Use::Block(operation.into()), put)
     }
 
-    /// Staging slots for so many peers.
-    pub(super) fn stage(&mut self, peers: usize, piece: usize) -> Result<Staging> {
-        self.pool.take(&mut *self.transport, peers, piece)
+    /// Staging slots for so many peers; for long, if they are `kept`, so that they need not go round.
+    pub(super) fn stage(&mut self, peers: usize, piece: usize, kept: bool) -> Result<Staging> {
+        let span = if kept { 0 } else { self.transport.span() };
+        self.pool.take(&mut *self.transport, peers, piece, span)
     }
 }
 

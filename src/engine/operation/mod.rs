@@ -213,7 +213,7 @@ impl Operation {
     /// Gives back what it took from the pool, when it is over.
     pub fn give_back(&mut self, pool: &mut Pool) {
         let staging = self.arrivals.take_staging().into_iter().chain(self.puts.take_staging());
-        staging.for_each(|staging| pool.give_back(staging));
+        staging.for_each(|(staging, used)| pool.give_back(staging, used));
     }
 
     fn settle(&mut self) {

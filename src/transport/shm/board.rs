@@ -17,8 +17,8 @@ use crate::transport::segment::{Label, Mapping};
 
 /// Notices that a rank has room for.
 pub const NOTICES: usize = 4096;
-/// Chunks on their way, and the most bytes of one.
-pub const CHUNKS: usize = if cfg!(miri) { 4 } else { 16 };
+/// The fewest and the most chunks on their way, and the most bytes of one.
+pub const CHUNKS: (usize, usize) = if cfg!(miri) { (4, 8) } else { (16, 512) };
 pub const CHUNK: usize = if cfg!(miri) { 64 } else { 16 << 10 };
 
 /// A rank's board, one's own or a peer's. Zeroed at first.
@@ -91,12 +91,15 @@ impl Board {
 }
 
 /// Chunks that are on their way into a rank's private memory. Zeroed at first.
-pub struct Chunks(Mapping);
+pub struct Chunks {
+    mapping: Mapping,
+    count: usize,
+}
 
 #[repr(C)]
 struct ChunksHead {
     ends: Ends,
-    cells: [AtomicU64; CHUNKS],
+    cells: [AtomicU64; CHUNKS.1],
 }
 
 /// A chunk's place in the segment. Its bytes begin with a cache line, and share none.
@@ -117,7 +120,7 @@ pub struct Chunk {
 pub struct Line<T>(pub T);
 
 // They are told to be free four times a round.
-const _: () = assert!(CHUNKS.is_power_of_two() && CHUNKS >= 4);
+const _: () = assert!(CHUNKS.0.is_power_of_two() && CHUNKS.0 >= 4 && CHUNKS.1.is_power_of_two());
 
 /// Where a chunk's bytes go.
 #[repr(C)]
@@ -134,27 +137,36 @@ pub struct Destination {
 }
 
 impl Chunks {
-    /// Bytes of the segment.
-    pub const BYTES: usize = size_of::<ChunksHead>() + CHUNKS * size_of::<Chunk>();
+    /// Bytes of a segment with so many, a power of two.
+    pub fn bytes(count: usize) -> usize {
+        size_of::<ChunksHead>() + count * size_of::<Chunk>()
+    }
 
-    /// The chunks in a segment; `None` where that is too small.
+    /// The chunks in a segment, as many as there is room for; `None` where that is too small.
     pub fn over(mapping: Mapping) -> Option<Chunks> {
-        (mapping.len() >= Chunks::BYTES).then_some(Chunks(mapping))
+        let room = mapping.len().checked_sub(size_of::<ChunksHead>())? / size_of::<Chunk>();
+        let count = 1 << room.checked_ilog2()?;
+        (count >= CHUNKS.0).then(|| Chunks { mapping, count: count.min(CHUNKS.1) })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// The ring of chunks.
     pub fn ring(&self) -> Ring<'_> {
         // SAFETY: - the mapping has room for it (checked in `over`), and begins at a page's start
         //         - it is atomics only, of which every pattern of bits is one, and nobody writes it otherwise
-        let head = unsafe { self.0.start().cast::<ChunksHead>().as_ref() };
-        Ring::new(&head.ends, &head.cells)
+        let head = unsafe { self.mapping.start().cast::<ChunksHead>().as_ref() };
+        Ring::new(&head.ends, &head.cells[..self.count])
     }
 
     /// The chunk of a place, which belongs to its writer until it is published, then to the reader.
     pub fn chunk(&self, place: Place) -> NonNull<Chunk> {
         let index = self.ring().index(place);
-        // SAFETY: - the ring has `CHUNKS` cells, so the chunk lies in the mapping (checked in `over`)
-        unsafe { self.0.start().add(size_of::<ChunksHead>()).cast::<Chunk>().add(index) }
+        // SAFETY: - the ring has `count` cells, so the chunk lies in the mapping (checked in `over`)
+        unsafe { self.mapping.start().add(size_of::<ChunksHead>()).cast::<Chunk>().add(index) }
     }
 
     /// How far a put is that both ends carry, in a chunk of its place.

@@ -1,8 +1,9 @@
 //! Puts into private memory that the kernel does not write: their bytes stream through chunks in shared memory, which
 //! the source fills while the target empties those before.
 //!
-//! There are so few chunks that they stay in the processors' caches. Where all are full a put goes on at the next
-//! polls, and is told of when its last chunk is filled.
+//! Chunks are filled in turn, and there are so many that a core's own caches have let go of one when it is filled again
+//! (see [`Transport::span`](crate::transport::Transport::span)), and so few that a cache that cores share has them all.
+//! Where all are full a put goes on at the next polls, and is told of when its last chunk is filled.
 
 use smallvec::SmallVec;
 
@@ -25,13 +26,15 @@ pub struct Inflow {
 }
 
 impl Inflow {
-    /// Fails where there is no memory for them.
-    pub fn new() -> Result<Inflow> {
-        let segment = Segment::create(Chunks::BYTES)?;
+    /// As many as take up so many bytes, within [limits](CHUNKS). Fails where there is no memory for them.
+    pub fn new(bytes: usize) -> Result<Inflow> {
+        let count = bytes.div_ceil(CHUNK).next_power_of_two().clamp(CHUNKS.0, CHUNKS.1);
+        let segment = Segment::create(Chunks::bytes(count))?;
         let chunks = Chunks::over(segment.map()?).ok_or_else(|| {
             Error::transport("mmap", "there is less room for chunks than was made", "report this")
         })?;
-        Ok(Inflow { chunks, reader: Reader::new(CHUNKS as u64 / 4), segment })
+        let lot = chunks.count() as u64 / 4;
+        Ok(Inflow { chunks, reader: Reader::new(lot), segment })
     }
 
     /// What others find them by.
@@ -62,7 +65,7 @@ impl Inflow {
     ) -> Result<bool> {
         // Not without end, where peers are faster.
         let mut moved = false;
-        for _ in 0..CHUNKS {
+        for _ in 0..CHUNKS.0 {
             let Some((cell, notice)) = self.reader.peek(self.chunks.ring()) else { break };
             let chunk = self.chunks.chunk(cell).as_ptr();
             // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on

@@ -1,4 +1,4 @@
-use super::board::{CHUNK, CHUNKS};
+use super::board::{CHUNK, CHUNKS as ALL_CHUNKS};
 use super::*;
 use crate::boot::Exchange;
 use crate::transport::memory::Memory;
@@ -40,7 +40,7 @@ fn ranks_by(way: Way, ranks: u32) -> Vec<Shm> {
     let findings = Findings { unwritable, ..Findings::default() };
     for shm in &mut all {
         shm.connect(&cards).unwrap();
-        shm.agree(std::slice::from_ref(&findings), Some(way), false).unwrap();
+        shm.agree(std::slice::from_ref(&findings), Some(way), true).unwrap();
     }
     all
 }
@@ -117,6 +117,9 @@ fn put(shm: &mut Shm, events: &mut Vec<Event>, put: &Put<'_>) {
         std::thread::yield_now();
     }
 }
+
+/// As many as these ranks have, which are told that there is a crowd.
+const CHUNKS: usize = ALL_CHUNKS.0;
 
 /// Bytes of a put that takes more chunks than there are, in segments that are cut elsewhere.
 const STREAM: usize = (CHUNKS + 1) * CHUNK + 3;

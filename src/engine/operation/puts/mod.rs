@@ -81,9 +81,9 @@ impl Puts {
         self.targets.iter_mut().for_each(|target| target.renew(course, io));
     }
 
-    /// What it took from the pool.
-    pub fn take_staging(&mut self) -> Option<Staging> {
-        self.packing.take()
+    /// What it took from the pool, and how many slots are to be passed over the next time: none, as others only read it.
+    pub fn take_staging(&mut self) -> Option<(Staging, usize)> {
+        Some((self.packing.take()?, 0))
     }
 
     /// Puts whose source is still needed.
@@ -354,7 +354,7 @@ impl Puts {
         }
         let packing = match self.packing.take() {
             Some(packing) => packing,
-            None => io.stage(self.targets.len(), course.rule.piece)?,
+            None => io.stage(self.targets.len(), course.rule.piece, true)?,
         };
         let offset = packing.offset(target, slot);
         let mut at = offset;
