@@ -68,33 +68,32 @@ impl Banks {
     pub fn new(transport: &mut dyn Transport) -> Result<Banks> {
         let place = transport.place();
         let mut slots = Slots::default();
-        let wide = slots.add(transport, &wide(place), WIDE)?;
-        let narrow = slots.add(transport, &narrow(place), NARROW)?;
+        let span = transport.span();
+        let wide = slots.add(transport, &wide(place), WIDE, span)?;
+        let narrow = slots.add(transport, &narrow(place), NARROW, 0)?;
         Ok(Banks { slots, wide, narrow })
     }
 
-    /// What the others must know: where its inboxes are.
-    pub fn inboxes(&self) -> [RemoteKeys; 2] {
-        [self.wide.inbox, self.narrow.inbox]
+    /// What the others must know: where its inboxes are, and the area of a slot in each.
+    pub fn inboxes(&self) -> [(RemoteKeys, u32); 2] {
+        [&self.wide, &self.narrow].map(|card| (card.inbox, card.area))
     }
 
     /// Connects them, given all ranks' inboxes.
-    pub fn connect(mut self, transport: &dyn Transport, inboxes: &[[RemoteKeys; 2]]) -> Result<Slots> {
+    pub fn connect(mut self, transport: &dyn Transport, inboxes: &[[(RemoteKeys, u32); 2]]) -> Result<Slots> {
         let place = transport.place();
         let me = place.rank;
         let inbox = |rank: Rank, bank: usize| inboxes[rank as usize][bank];
         let peers = |rank| wide(Place { rank, ..place });
         self.slots.connect(transport, &self.wide, |rank| {
             let place = peers(rank).binary_search(&me).ok()?;
-            Some(There { inbox: inbox(rank, 0), first: 0, place })
+            let (inbox, area) = inbox(rank, 0);
+            Some(There { inbox, area, first: 0, place })
         })?;
         self.slots.connect(transport, &self.narrow, |rank| {
             let wide = peers(rank);
-            Some(There {
-                inbox: inbox(rank, 1),
-                first: wide.len() as u32,
-                place: place_among_narrow(me, rank, &wide),
-            })
+            let (inbox, area) = inbox(rank, 1);
+            Some(There { inbox, area, first: wide.len() as u32, place: place_among_narrow(me, rank, &wide) })
         })?;
         Ok(self.slots)
     }

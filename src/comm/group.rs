@@ -18,7 +18,7 @@ const MOST: usize = 64;
 /// Words of a card of slots.
 const WORDS: usize = HEAD + MOST;
 /// Of which so many come before the channels' peers.
-const HEAD: usize = 5;
+const HEAD: usize = 6;
 
 impl Communicator {
     /// Splits the communicator: the ranks with one colour make a new one, in the order of their keys (and
@@ -238,11 +238,12 @@ impl Drop for Communicator {
     }
 }
 
-/// A card as words: the inbox's two keys, first channel, and the peers, each plus one.
+/// A card as words: the inbox's two keys and areas, the first channel, and the peers, each plus one.
 fn encode(card: &Card) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     let RemoteKeys { far, near } = card.inbox;
-    words[..HEAD].copy_from_slice(&[far.base, far.key, near.base, near.key, u64::from(card.first)]);
+    let (area, first) = (u64::from(card.area), u64::from(card.first));
+    words[..HEAD].copy_from_slice(&[far.base, far.key, near.base, near.key, area, first]);
     words[HEAD..].iter_mut().zip(&card.peers).for_each(|(word, &peer)| *word = u64::from(peer) + 1);
     words
 }
@@ -252,6 +253,7 @@ fn decode(words: &[u64]) -> Card {
     let key = |at: usize| RemoteKey { base: words[at], key: words[at + 1] };
     Card {
         inbox: RemoteKeys { far: key(0), near: key(2) },
+        area: words[HEAD - 2] as u32,
         first: words[HEAD - 1] as u32,
         peers: peers.collect(),
     }

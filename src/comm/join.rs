@@ -48,7 +48,7 @@ pub struct About {
 /// What a rank tells the others beside its address.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Word {
-    inboxes: [RemoteKeys; 2],
+    inboxes: [(RemoteKeys, u32); 2],
     lifeline: Vec<u8>,
 }
 

@@ -182,6 +182,20 @@ const OPENS: usize = 45;
 /// [seal](crate::transport::Message::seal).
 const KIND: usize = 46;
 
+/// How many bytes of data a message has, by the first [`HEAD`] bytes of its head; of other messages than data none are
+/// counted.
+pub fn data_bytes(head: &[u8]) -> u64 {
+    match head {
+        [.., a, b, c, d, e, f, g, h] if head.len() == HEAD && head[KIND] == DATA => {
+            u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
+        }
+        _ => 0,
+    }
+}
+
+/// The kind of a head that is followed by data.
+const DATA: u8 = 3;
+
 /// In a header without operator: numbers of operators begin with 1.
 const NO_FOLD: (u8, u8) = (0, 0);
 
@@ -208,7 +222,7 @@ impl Header {
                 (1, target, staging, operation, source, bytes)
             }
             Kind::Again => (2, none, none, 0, 0, 0),
-            Kind::Data { round, bytes } => (3, none, none, 0, round, bytes),
+            Kind::Data { round, bytes } => (DATA, none, none, 0, round, bytes),
             Kind::Taken { pieces } => (4, none, none, 0, pieces, 0),
             Kind::Turn { round } => (5, none, none, 0, round, 0),
             Kind::Shown { round, bytes, runs, .. } => (6, none, none, runs, round, bytes),
@@ -262,7 +276,7 @@ impl Header {
                 Kind::Ready { target, staging, operation, source: word(40), opens, bytes: long(48) }
             }
             2 => Kind::Again,
-            3 => Kind::Data { round: word(40), bytes: long(48) },
+            DATA => Kind::Data { round: word(40), bytes: long(48) },
             4 => Kind::Taken { pieces: word(40) },
             5 => Kind::Turn { round: word(40) },
             6 => {

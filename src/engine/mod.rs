@@ -232,7 +232,7 @@ impl Engine {
     /// Adds wide channels to some ranks; what to tell them.
     pub fn add_channels(&mut self, peers: &[Rank]) -> Result<Card> {
         self.check()?;
-        self.io.slots.add(&mut *self.io.transport, peers, slots::WIDE)
+        self.io.slots.add(&mut *self.io.transport, peers, slots::WIDE, 0)
     }
 
     /// Connects channels that were added, given where the ranks that they go to have theirs.

@@ -205,6 +205,14 @@ impl Memory {
         unsafe { AtomicU8::from_ptr(self.address().as_ptr().add(at)) }.load(Ordering::Acquire)
     }
 
+    /// Writes 0 where a [seal](Self::seal) will be. Panics where the range is exceeded, as slices do.
+    pub fn unseal(&self, at: usize) {
+        self.check(at, 1);
+        // SAFETY: - the byte is in the range (checked) and alive (self holds it)
+        //         - everybody reads and writes it in this way until it is a seal
+        unsafe { AtomicU8::from_ptr(self.address().as_ptr().add(at)) }.store(0, Ordering::Relaxed);
+    }
+
     /// Lets `act` change `len` bytes from `at` on. Panics where the range is exceeded, as slices do.
     pub fn change<R>(&self, at: usize, len: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
         self.check(at, len);
