@@ -12,7 +12,7 @@ use circulant::rank::{Place, Rank};
 use circulant::transport::fabric::{Fabric, Request, choose};
 use circulant::transport::memory::Memory;
 use circulant::transport::mixed::Mixed;
-use circulant::transport::shm::{Shm, Way};
+use circulant::transport::shm::{Shm, Vicinity, Way};
 use circulant::transport::{Event, Put, Region, RemoteKey, Report, Segment, Transport, conformance};
 
 #[test]
@@ -120,7 +120,7 @@ fn shared(way: Way, node: &[Rank], exchange: &mut dyn Exchange) -> Result<Shm> {
     let found = serde_json::to_vec(&shm.probe(Some(way))).expect("findings are text");
     let found = exchange.allgather(&found)?;
     let found: Vec<_> = found.iter().map(|found| serde_json::from_slice(found).expect("findings")).collect();
-    shm.agree(&found, Some(way), false)?;
+    shm.agree(&found, Some(way), Vicinity::default())?;
     Ok(shm)
 }
 

@@ -10,7 +10,7 @@ use crate::comm::request::Prepared;
 use crate::fold::element::Element;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::{Faults, Faulty};
-use crate::transport::shm::Shm;
+use crate::transport::shm::{Shm, Vicinity};
 
 /// Times that each call is made.
 const TIMES: u64 = 30;
@@ -175,7 +175,7 @@ fn sharing(p: u32, worse: impl Fn(Shm) -> Box<dyn Transport>) -> Vec<Communicato
     let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
     all.iter_mut().for_each(|shm| shm.connect(&cards).unwrap());
     let found: Vec<_> = all.iter_mut().map(|shm| shm.probe(None)).collect();
-    all.iter_mut().for_each(|shm| shm.agree(&found, None, false).unwrap());
+    all.iter_mut().for_each(|shm| shm.agree(&found, None, Vicinity::default()).unwrap());
     Communicator::of_transports(all.into_iter().map(worse).collect()).unwrap()
 }
 

@@ -11,7 +11,7 @@ use crate::rank::{Place, Rank};
 use crate::transport::Transport;
 use crate::transport::fabric::{self, Choice, Fabric, Request};
 use crate::transport::mixed::Mixed;
-use crate::transport::shm::{Findings, Shm};
+use crate::transport::shm::{Findings, Shm, Vicinity};
 
 /// What users call our own shared memory; before a `+` and a provider, both together.
 pub const SHM: &str = "shm";
@@ -177,7 +177,7 @@ pub fn try_shm(settings: &Settings) -> Result<String> {
     shm.connect(&[shm.card()?])?;
     let findings = shm.probe(settings.shm_copy);
     let why = findings.unwritable.clone().map_or(String::new(), |why| format!(" ({why})"));
-    shm.agree(&[findings], settings.shm_copy, false)?;
+    shm.agree(&[findings], settings.shm_copy, Vicinity::default())?;
     Ok(format!("slices {}{why}", shm.way()))
 }
 
@@ -225,8 +225,15 @@ fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
     let cards: Vec<_> = node.iter().map(|&rank| cards[rank as usize].clone()).collect();
     shm.connect(&cards)?;
     let findings: Vec<Findings> = meeting.swap(&shm.probe(settings.shm_copy))?;
-    shm.agree(&findings, settings.shm_copy, meeting.ranks_per_core() > 1.0)?;
+    shm.agree(&findings, settings.shm_copy, vicinity(meeting, &node))?;
     Ok(shm)
+}
+
+fn vicinity(meeting: &Meeting, node: &[Rank]) -> Vicinity {
+    let cache = |rank: Rank| meeting.layout().seat(rank).cache;
+    let own = cache(meeting.place().rank);
+    let near = node.iter().map(|&rank| own.is_some() && cache(rank) == own).collect();
+    Vicinity { crowded: meeting.ranks_per_core() > 1.0, near }
 }
 
 #[cfg(test)]

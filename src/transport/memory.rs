@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use memmap2::{MmapMut, MmapRaw};
 
+use super::copy::copy;
 use super::segment::{Label, Mapping, Segment};
 use crate::error::{Error, Result};
 
@@ -161,18 +162,14 @@ impl Memory {
         self.check(offset, into.len());
         // SAFETY: - the source is in the range (checked) and alive (self holds it)
         //         - a Rust slice cannot overlap memory that only `Memory` gives access to
-        unsafe {
-            std::ptr::copy_nonoverlapping(self.address().as_ptr().add(offset), into.as_mut_ptr(), into.len())
-        }
+        unsafe { copy(self.address().as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
     /// Copies bytes in, at `offset`. Panics where the range is exceeded, as slices do.
     pub fn write(&self, offset: usize, from: &[u8]) {
         self.check(offset, from.len());
         // SAFETY: as in `read`, the other way
-        unsafe {
-            std::ptr::copy_nonoverlapping(from.as_ptr(), self.address().as_ptr().add(offset), from.len())
-        }
+        unsafe { copy(from.as_ptr(), self.address().as_ptr().add(offset), from.len()) }
     }
 
     /// Copies `len` bytes from `from` of another memory to `to` of this one. Panics where a range is exceeded.
@@ -181,7 +178,7 @@ impl Memory {
         other.check(from, len);
         // SAFETY: - both ranges are checked and alive
         //         - `copy` allows that they overlap
-        unsafe { std::ptr::copy(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len) }
+        unsafe { copy(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len) }
     }
 
     /// Has the processor fetch the cache lines of some bytes, as far as they lie in the range, without waiting for them.

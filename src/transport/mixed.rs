@@ -180,7 +180,7 @@ mod tests {
     use crate::boot::Exchange;
     use crate::transport::conformance;
     use crate::transport::fabric::{Request, choose};
-    use crate::transport::shm::Way;
+    use crate::transport::shm::{Vicinity, Way};
 
     /// A rank's end, in a world of which each rank's node is told.
     fn open(nodes: &[u32], way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Mixed> {
@@ -193,7 +193,7 @@ mod tests {
         near.connect(&cards)?;
         let found = exchange.allgather(&serde_json::to_vec(&near.probe(Some(way))).unwrap())?;
         let found: Vec<_> = found.iter().map(|found| serde_json::from_slice(found).unwrap()).collect();
-        near.agree(&found, Some(way), false)?;
+        near.agree(&found, Some(way), Vicinity::default())?;
         let tcp = Some("tcp".to_owned());
         let choice = choose(&Request { provider: tcp, one_machine: true, interface: None })?;
         let mut mixed = Mixed::new(near, Fabric::open(&choice, place)?, &node);

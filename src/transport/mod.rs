@@ -12,6 +12,7 @@
 
 #[doc(hidden)]
 pub mod conformance;
+mod copy;
 pub mod fabric;
 pub mod faulty;
 pub mod loopback;

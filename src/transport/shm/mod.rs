@@ -45,6 +45,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PTracer, getpid};
 use serde::{Deserialize, Serialize};
 
+use super::copy::copy;
 use super::memory::{LINE, Memory};
 use super::segment::{Label, Segment, nonce};
 use super::wait::{Bed, Sleeper};
@@ -106,6 +107,15 @@ pub struct Findings {
     pub unwritable: Option<String>,
 }
 
+/// Where a rank's peers are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vicinity {
+    /// More ranks than cores.
+    pub crowded: bool,
+    /// Of each rank of the group, whether its core is known to share a cache with this one's; none for nothing known.
+    pub near: Box<[bool]>,
+}
+
 /// In a key, where peers cannot map the memory: the rest is the region's number, and its base an address.
 const PRIVATE: u64 = 1 << 63;
 /// Puts of so many bytes are copied in a moment. All but what streams are [`Posted::Done`].
@@ -114,9 +124,8 @@ const INJECT: usize = 4096;
 const MOST: usize = isize::MAX as usize;
 /// Puts of at most so many bytes always stream through chunks: for the kernel it takes longer to begin.
 const STREAMED: usize = 64 << 10;
-/// And of so many where both ends could carry them: then what is shorter goes faster through chunks between cores that
-/// share a cache, by up to a half, and much slower between those that do not.
-const JOINED: usize = 256 << 10;
+/// And where both ends could carry them, to a rank that shares a cache: of more the bytes do not stay there.
+const STREAMED_NEAR: usize = 4 << 20;
 const IN_FLIGHT: usize = 256;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
 const OWN_CACHE: usize = if cfg!(miri) { 0 } else { 1 << 20 };
@@ -144,8 +153,7 @@ pub struct Shm {
     way: Way,
     /// Whether the kernel may write there.
     may_write: bool,
-    /// See [`Transport::span`].
-    span: usize,
+    vicinity: Vicinity,
     open: bool,
     board: Board,
     notices: Reader,
@@ -229,7 +237,7 @@ impl Shm {
             names: group,
             way: Way::Ring,
             may_write: false,
-            span: 0,
+            vicinity: Vicinity { crowded: true, near: Box::default() },
             open: true,
             board,
             notices: Reader::new(NOTICES as u64 / 8),
@@ -284,18 +292,17 @@ impl Shm {
 
     /// Takes a way that all can go, given what every rank has found, in the order of their names: also those of
     /// other groups. Fails where one cannot reach its peer, or where the way that is wanted is not open. Where all are, and
-    /// none is wanted, both ends let the kernel copy at one time, unless the target does not wait for a put, or ranks are
-    /// `crowded`: then it has no core of its own to copy with.
-    pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>, crowded: bool) -> Result<()> {
+    /// none is wanted, both ends copy at one time, through chunks where they share a cache, else by the kernel; unless the
+    /// target does not wait for a put, or ranks are crowded: then it has no core of its own to copy with.
+    pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>, vicinity: Vicinity) -> Result<()> {
         if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
             return Err(Error::NoTransport(format!("shm (rank {rank} does not reach {why})")));
         }
-        self.span = if crowded { 0 } else { 2 * own_cache() };
         let unwritable = first(findings, |found| found.unwritable.as_ref());
         self.may_write = unwritable.is_none();
         match (unwritable, wanted) {
             (None, Some(way)) => self.way = way,
-            (None, None) => self.way = if crowded { Way::Writev } else { Way::Joint },
+            (None, None) => self.way = if vicinity.crowded { Way::Writev } else { Way::Joint },
             (Some((rank, why)), Some(Way::Joint | Way::Writev)) => {
                 let what = format!("rank {rank} may not reach the memory of {why}");
                 let cure = "unset CIRCULANT_SHM_COPY, or allow it (seccomp, kernel.yama.ptrace_scope)";
@@ -307,13 +314,14 @@ impl Shm {
                 home::let_write(PTracer::None);
             }
         }
+        self.vicinity = vicinity;
         Ok(())
     }
 
     /// Where puts into its private memory arrive that the kernel does not make.
     fn show_chunks(&mut self) -> Result<()> {
         if self.inflow.is_none() {
-            let inflow = Inflow::new(self.span)?;
+            let inflow = Inflow::new(self.span())?;
             self.board.show_chunks(inflow.label());
             self.inflow = Some(inflow);
         }
@@ -420,10 +428,17 @@ impl Shm {
         match (self.way, put.segments) {
             _ if len <= STREAMED || !self.may_write => self.stream(put, len),
             (Way::Ring, _) if put.attended => self.stream(put, len),
-            (Way::Joint, _) if put.attended && len <= JOINED => self.stream(put, len),
+            (Way::Joint, _) if put.attended && self.is_near(put.peer) && len <= STREAMED_NEAR => {
+                self.stream(put, len)
+            }
             (Way::Joint, &[segment]) if put.attended => self.put_jointly(put, segment),
             _ => self.put_directly(put, len),
         }
+    }
+
+    /// Whether a peer's core shares a cache with this one's, so that what is copied twice is copied fast.
+    fn is_near(&self, peer: Rank) -> bool {
+        self.vicinity.near.get(peer as usize).is_some_and(|&near| near)
     }
 
     /// Carries a put together with its target; alone, where there is no chunk to tell it by.
@@ -659,7 +674,7 @@ impl Transport for Shm {
     }
 
     fn span(&self) -> usize {
-        self.span
+        if self.vicinity.crowded { 0 } else { 2 * own_cache() }
     }
 
     fn is_quiet(&self) -> bool {
@@ -800,7 +815,7 @@ unsafe fn gather(from: &Memory, segments: &[Run], mut to: *mut u8) {
         // SAFETY: - the segments lie in their memory, which is alive, and there is room (the caller's promise)
         //         - `copy` allows that they overlap, as a rank's puts to itself may
         unsafe {
-            std::ptr::copy(from.add(segment.offset), to, segment.len);
+            copy(from.add(segment.offset), to, segment.len);
             to = to.add(segment.len);
         }
     }

@@ -10,7 +10,7 @@ fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
     let own = serde_json::to_vec(&shm.probe(Some(way))).unwrap();
     let findings: Vec<_> =
         exchange.allgather(&own)?.iter().map(|f| serde_json::from_slice(f).unwrap()).collect();
-    shm.agree(&findings, Some(way), false)?;
+    shm.agree(&findings, Some(way), Vicinity::default())?;
     Ok(shm)
 }
 
@@ -32,6 +32,10 @@ fn ring_of(ranks: u32) -> Vec<Shm> {
     ranks_by(Way::Ring, ranks)
 }
 
+fn crowd() -> Vicinity {
+    Vicinity { crowded: true, ..Vicinity::default() }
+}
+
 /// Ranks that know each other.
 fn ranks_by(way: Way, ranks: u32) -> Vec<Shm> {
     let mut all: Vec<_> = (0..ranks).map(|rank| Shm::open(Place { rank, size: ranks }).unwrap()).collect();
@@ -40,7 +44,7 @@ fn ranks_by(way: Way, ranks: u32) -> Vec<Shm> {
     let findings = Findings { unwritable, ..Findings::default() };
     for shm in &mut all {
         shm.connect(&cards).unwrap();
-        shm.agree(std::slice::from_ref(&findings), Some(way), true).unwrap();
+        shm.agree(std::slice::from_ref(&findings), Some(way), crowd()).unwrap();
     }
     all
 }
@@ -418,7 +422,8 @@ fn one_rank_that_may_not_write_lets_all_go_through_the_ring_unless_writing_is_wa
     let forbidden = Findings { unwritable: Some("rank 0: process_vm_writev: EPERM".into()), ..free.clone() };
     let mut shm = alone();
     let mut way = |findings: [&Findings; 2], wanted, crowded| {
-        shm.agree(&findings.map(Clone::clone), wanted, crowded).map(|()| shm.way())
+        let vicinity = Vicinity { crowded, ..Vicinity::default() };
+        shm.agree(&findings.map(Clone::clone), wanted, vicinity).map(|()| shm.way())
     };
     assert_eq!(way([&free, &free], None, false).unwrap(), Way::Joint);
     assert_eq!(way([&free, &free], None, true).unwrap(), Way::Writev, "the target has no core of its own");
@@ -436,7 +441,7 @@ fn one_rank_that_may_not_write_lets_all_go_through_the_ring_unless_writing_is_wa
 #[test]
 fn one_rank_that_does_not_reach_its_peer_is_named_to_all() {
     let lost = Findings { unreachable: Some("rank 2: it is not in /proc".into()), ..Findings::default() };
-    let error = alone().agree(&[Findings::default(), lost], None, false).unwrap_err();
+    let error = alone().agree(&[Findings::default(), lost], None, Vicinity::default()).unwrap_err();
     assert_eq!(error.to_string(), "no transport: shm (rank 1 does not reach rank 2: it is not in /proc)");
 }
 
