@@ -140,6 +140,11 @@ impl Carrier {
         self.network().and_then(|network| network.without_shm.as_deref())
     }
 
+    /// Whether all ranks share memory.
+    pub fn is_shared_by_all(&self) -> bool {
+        self.network().is_none()
+    }
+
     fn network(&self) -> Option<&Network> {
         match self {
             Carrier::Shm(_) => None,

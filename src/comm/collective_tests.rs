@@ -301,7 +301,7 @@ fn calls_of_many_pieces_can_be_made_again() {
 
 /// Long blocks on a slow network, whose ranks share cores.
 fn in_a_slow_crowd(mut comms: Vec<Communicator>) -> Vec<Communicator> {
-    let costs = Costs { latency: 1e-7, byte: 1e-6, block: 2e-8, crowd: 8.0 };
+    let costs = Costs { latency: 1e-7, byte: 1e-6, block: 2e-8, crowd: 8.0, shared: false };
     comms.iter_mut().for_each(|comm| comm.costs = costs);
     comms
 }

@@ -56,8 +56,10 @@ struct Word {
 pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> {
     let place = meeting.place();
     let limits = Limits { tell: settings.stall, end: settings.timeout };
-    let (engine, without_shm) =
-        if place.size == 1 { (alone(limits)?, None) } else { among_others(&mut meeting, settings, limits)? };
+    let Joined { engine, without_shm, shared } = match place.size {
+        1 => Joined { engine: alone(limits)?, without_shm: None, shared: true },
+        _ => among_others(&mut meeting, settings, limits)?,
+    };
     let (boot, nodes, crowded) = (meeting.boot(), meeting.nodes(), meeting.ranks_per_core() > 1.0);
     let begin = meeting.begin();
     let crowd = meeting.ranks_per_core();
@@ -66,7 +68,7 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let hierarchy = Hierarchy { domains: settings.domains, leaders: settings.leaders.unwrap_or(1) };
     let mut comm = Communicator::new(World::new(engine, layout, hierarchy, Some(farewell)), place);
-    comm.costs = measure(&comm, crowd)?;
+    comm.costs = Costs { shared, ..measure(&comm, crowd)? };
     // By other costs, other choices: nobody may repeat one that was made before.
     comm.world.engine().outdate(WORLD);
     comm.about = About { boot, nodes, crowded, without_shm, joined: begin.elapsed() };
@@ -79,12 +81,16 @@ fn alone(limits: Limits) -> Result<Engine> {
     Engine::new(Box::new(transport), slots, Vigil::new(None, Arc::default(), limits), 1.0)
 }
 
-/// The engine, and why it does without shared memory, if so.
-fn among_others(
-    meeting: &mut Meeting,
-    settings: &Settings,
-    limits: Limits,
-) -> Result<(Engine, Option<String>)> {
+/// What puts, and how.
+struct Joined {
+    engine: Engine,
+    /// Why it does without shared memory, if so.
+    without_shm: Option<String>,
+    /// Whether all ranks share memory; all say the same.
+    shared: bool,
+}
+
+fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> Result<Joined> {
     let place = meeting.place();
     let mut carrier = Carrier::open(meeting, settings)?;
     let banks = Banks::new(carrier.transport())?;
@@ -98,9 +104,9 @@ fn among_others(
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
-    let without_shm = carrier.without_shm().map(str::to_owned);
+    let (without_shm, shared) = (carrier.without_shm().map(str::to_owned), carrier.is_shared_by_all());
     let engine = Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core())?;
-    Ok((engine, without_shm))
+    Ok(Joined { engine, without_shm, shared })
 }
 
 /// The ranks at a skip's distance after this one.
@@ -142,6 +148,7 @@ fn measure(comm: &Communicator, crowd: f64) -> Result<Costs> {
         byte: costs[1].clamp(1e-12, 1e-3),
         block: costs[2].clamp(1e-8, 1.0),
         crowd: costs[3].clamp(1.0, 1e6),
+        shared: false,
     })
 }
 

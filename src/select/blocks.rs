@@ -162,7 +162,7 @@ impl Problem {
         }
         let span = if entry.pipelined { Span::Whole } else { entry.span };
         let reached = entry.near || self.all_wide;
-        let fits = self.seen_by(entry).bytes_of_leg(span) <= costs.in_slot();
+        let fits = self.seen_by(entry).bytes_of_leg(span) <= costs.in_slot_of(self.collective);
         reached && self.collective != Collective::Alltoallv && fits
     }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::SMALL;
+use crate::collective::Collective;
 use crate::engine::slots::PAYLOAD;
 
 /// What a put costs between two ranks of this job; the same numbers on every rank.
@@ -16,12 +17,14 @@ pub struct Costs {
     pub block: f64,
     /// Ranks that share a core, at least 1: what a message costs the processor, each of them pays in turn.
     pub crowd: f64,
+    /// Whether all ranks share memory.
+    pub shared: bool,
 }
 
 impl Default for Costs {
     /// A fast network's: 2 µs a put, 10 GB/s.
     fn default() -> Self {
-        Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0 }
+        Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0, shared: false }
     }
 }
 
@@ -43,6 +46,12 @@ impl Costs {
     pub(super) fn in_slot(&self) -> u64 {
         let copies = 2.0 * PAYLOAD as f64 * COPY;
         if copies < HANDSHAKE * self.latency { PAYLOAD as u64 } else { SMALL }
+    }
+
+    /// The same of a collective that may reduce: in shared memory all that a slot takes, as what is folded is copied once
+    /// in any case. Two ranks, slices, 32 KiB: allreduce 2.7 in place of 4.7 µs, reduce_scatter 1.9 in place of 3.5.
+    pub(super) fn in_slot_of(&self, collective: Collective) -> u64 {
+        if self.shared && collective.reduces() { PAYLOAD as u64 } else { self.in_slot() }
     }
 }
 

@@ -45,7 +45,7 @@ fn no_block_is_larger_than_a_put_may_be() {
 
 #[test]
 fn blocks_grow_with_the_root_of_the_size() {
-    let costs = Costs { latency: 1e-5, byte: 1e-9, block: 1e-5, crowd: 1.0 };
+    let costs = Costs { latency: 1e-5, byte: 1e-9, block: 1e-5, crowd: 1.0, shared: false };
     let blocks = |bytes| whole(bytes, 16).blocks_of_whole(&costs, FREE);
     assert_eq!(blocks(4096), 1);
     let (one, four) = (blocks(1 << 24), blocks(1 << 26));
@@ -54,7 +54,7 @@ fn blocks_grow_with_the_root_of_the_size() {
 
 #[test]
 fn short_vectors_are_cut_smaller_than_a_packet_s_worth_where_processors_keep_up() {
-    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd };
+    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd, shared: false };
     let blocks = |p, kib: u64, costs| whole(kib << 10, p).blocks_of_whole(&costs, FREE);
     assert_eq!([12, 32, 256].map(|kib| blocks(8, kib, link(4.0))), [4, 10, 49]);
     assert_eq!([12, 32, 256].map(|kib| blocks(16, kib, link(8.0))), [5, 9, 49]);
@@ -65,7 +65,7 @@ fn short_vectors_are_cut_smaller_than_a_packet_s_worth_where_processors_keep_up(
 
 #[test]
 fn short_parts_that_differ_are_cut_where_processors_keep_up() {
-    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd };
+    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd, shared: false };
     let name = |p: u32, unit: usize, costs| {
         let counts: Vec<_> = (0..p as usize).map(|rank| rank % 3 * unit).collect();
         let problem = parts(p, &counts);
@@ -79,7 +79,7 @@ fn short_parts_that_differ_are_cut_where_processors_keep_up() {
 
 #[test]
 fn whole_parts_that_differ_go_in_slots_where_the_heaviest_half_fits_one() {
-    let costs = Costs { latency: 1e-4, byte: 8e-8, block: 1e-5, crowd: 1.0 };
+    let costs = Costs { latency: 1e-4, byte: 8e-8, block: 1e-5, crowd: 1.0, shared: false };
     let entry = catalogue::named(Collective::Allgatherv, "circulant").unwrap();
     let in_slots = |counts: &[usize]| parts(4, counts).is_small(entry, 1, &costs);
     assert!(in_slots(&[9000, 7000, 9000, 7000]), "two of 9000 never travel together");
@@ -94,7 +94,7 @@ fn two_ranks_need_one_block() {
 
 #[test]
 fn equal_parts_are_not_cut_and_one_rank_with_all_is_a_broadcast() {
-    let costs = Costs { latency: 1e-5, byte: 1e-8, block: 1e-6, crowd: 1.0 };
+    let costs = Costs { latency: 1e-5, byte: 1e-8, block: 1e-6, crowd: 1.0, shared: false };
     assert_eq!(parts(16, &[1 << 20; 16]).blocks_of_parts(&costs), 1);
     let mut one = [0; 16];
     one[3] = 16 << 20;
@@ -105,7 +105,7 @@ fn equal_parts_are_not_cut_and_one_rank_with_all_is_a_broadcast() {
 
 #[test]
 fn the_ring_is_for_crowds_and_for_parts_that_differ() {
-    let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0, shared: false };
     let crowd = Costs { crowd: 18.0, ..alone };
     let name = |counts: &[usize], costs| parts(36, counts).algorithm(costs).unwrap().name;
     let even = [30_000; 36];
@@ -125,7 +125,7 @@ fn the_ring_is_for_crowds_and_for_parts_that_differ() {
 
 #[test]
 fn parts_that_differ_are_cut_on_the_ring_until_empty_neighbours_no_longer_count() {
-    let link = |crowd| Costs { latency: 4e-5, byte: 7e-8, block: 8e-6, crowd };
+    let link = |crowd| Costs { latency: 4e-5, byte: 7e-8, block: 8e-6, crowd, shared: false };
     let name = |p: usize, bytes: usize, costs| {
         let counts: Vec<_> = (0..p).map(|rank| rank % 3 * (bytes / p)).collect();
         let problem = parts(p as u32, &counts);
@@ -141,14 +141,14 @@ fn parts_that_differ_are_cut_on_the_ring_until_empty_neighbours_no_longer_count(
         "messages cost more"
     );
     assert_eq!([7, 8, 16].map(|p| name(p, 1 << 20, link(4.0)).0), ["ring-n"; 3]);
-    let shared = |crowd| Costs { latency: 1e-6, byte: 5e-11, block: 2e-7, crowd };
+    let shared = |crowd| Costs { latency: 1e-6, byte: 5e-11, block: 2e-7, crowd, shared: false };
     assert_eq!([1.0, 4.0].map(|crowd| name(8, 4 << 20, shared(crowd))), [("ring-n", 6), ("ring-n", 3)]);
     assert_eq!(name(4, 16 << 20, shared(2.0)).0, "circulant-n", "no link waits where processors copy");
 }
 
 #[test]
 fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
-    let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let alone = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0, shared: false };
     let crowd = Costs { crowd: 16.0, ..alone };
     let on_nodes = |problem: Problem| {
         let (largest, around) = (problem.bytes / 8, Around::uncut(problem.bytes / 2));
@@ -174,7 +174,7 @@ fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
 
 #[test]
 fn domains_are_gone_by_where_the_user_says_so_and_a_vector_is_longer_than_a_slot() {
-    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0, shared: false };
     let nodes =
         |count| Nodes { count, most: 4, largest: 4 << 20, around: Around::uncut(4 << 20), equal: true };
     let problem = |wanted, bytes, collective| Problem {
@@ -204,7 +204,7 @@ fn domains_are_gone_by_where_the_user_says_so_and_a_vector_is_longer_than_a_slot
 
 #[test]
 fn each_leader_s_share_is_cut_as_a_vector_of_its_own() {
-    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0, shared: false };
     let nodes = Nodes { count: 8, most: 4, largest: 4 << 20, around: Around::uncut(4 << 20), equal: true };
     let led_by = |leaders, bytes| Problem { nodes: Some(nodes), leaders, ..whole(bytes, 32) };
     let entry = catalogue::named(Collective::Broadcast, "leader").unwrap();
@@ -222,7 +222,7 @@ fn each_leader_s_share_is_cut_as_a_vector_of_its_own() {
 
 #[test]
 fn an_all_to_all_goes_by_leaders_where_blocks_are_short_and_nodes_are_shared() {
-    let costs = Costs { latency: 2e-5, byte: 1e-9, block: 4e-6, crowd: 1.0 };
+    let costs = Costs { latency: 2e-5, byte: 1e-9, block: 4e-6, crowd: 1.0, shared: false };
     let name = |g: u32, k: u32, part: u64, costs| {
         let (p, largest) = (g * k, part * u64::from(k * k));
         let nodes = Nodes { count: g, most: k, largest, around: Around::uncut(largest), equal: true };
@@ -259,7 +259,7 @@ fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are
 
 /// 36 ranks' call with blocks so long, by the ring, where so many ranks share a core.
 fn blocks_of_pairs(collective: Collective, largest: u64, crowd: f64) -> (Problem, &'static Entry, Costs) {
-    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd };
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd, shared: false };
     let entry = catalogue::named(collective, "ring").unwrap();
     (Problem { collective, largest, ..whole(36 * largest, 36) }, entry, costs)
 }
@@ -304,7 +304,7 @@ fn puts_in_step_are_longer_than_those_by_turns() {
 
 #[test]
 fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
-    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0 };
+    let costs = Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd: 1.0, shared: false };
     let piece = |collective, name, largest| {
         let entry = catalogue::named(collective, name).unwrap();
         Problem { collective, largest, ..whole(1 << 20, 8) }.piece(entry, &costs)
@@ -328,7 +328,7 @@ fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
 
 #[test]
 fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
-    let costs = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 1.0 };
+    let costs = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 1.0, shared: false };
     let name = |p, largest| {
         let problem =
             Problem { collective: Collective::Alltoall, largest, ..whole(largest * u64::from(p), p) };
@@ -340,7 +340,7 @@ fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
 
 #[test]
 fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
-    let near = Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0 };
+    let near = Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0, shared: false };
     let far = Costs { latency: 1e-4, byte: 8e-7, ..near };
     let entry = catalogue::named(Collective::Broadcast, "circulant").unwrap();
     let way = |bytes, unit, costs| {
@@ -356,7 +356,7 @@ fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
 
 #[test]
 fn where_a_handshake_takes_long_slots_carry_more() {
-    let near = Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0 };
+    let near = Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0, shared: false };
     let far = Costs { latency: 1e-4, byte: 8e-8, block: 1e-5, ..near };
     let block_for_each = |block, costs| {
         let problem = Problem { collective: Collective::Alltoall, largest: block, ..whole(16 * block, 16) };
@@ -364,6 +364,19 @@ fn where_a_handshake_takes_long_slots_carry_more() {
     };
     assert_eq!([SMALL, SMALL + 1].map(|block| block_for_each(block, &near)), [true, false]);
     assert_eq!([2 * SMALL, 2 * SMALL + 1].map(|block| block_for_each(block, &far)), [true, false]);
+}
+
+#[test]
+fn where_all_share_memory_slots_carry_more_of_what_is_folded() {
+    let fits = |collective, bytes, shared| {
+        let costs = Costs { shared, ..Costs::default() };
+        let problem = Problem { collective, largest: bytes, ..whole(2 * bytes, 2) };
+        problem.is_small(catalogue::named(collective, "circulant").unwrap(), 1, &costs)
+    };
+    for (collective, longest) in [(Collective::Allreduce, 2 * SMALL), (Collective::Allgather, SMALL)] {
+        assert_eq!([longest, longest + 1].map(|bytes| fits(collective, bytes, true)), [true, false]);
+        assert_eq!([SMALL, SMALL + 1].map(|bytes| fits(collective, bytes, false)), [true, false]);
+    }
 }
 
 #[test]
@@ -377,7 +390,7 @@ fn blocks_of_all_parts_have_numbers_of_32_bits() {
 
 #[test]
 fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
-    let costs = Costs { latency: 1e-4, byte: 1e-7, block: 1e-5, crowd: 1.0 };
+    let costs = Costs { latency: 1e-4, byte: 1e-7, block: 1e-5, crowd: 1.0, shared: false };
     let by = |bytes, commutes| {
         let problem = Problem { collective: Collective::Allreduce, commutes, ..whole(bytes, 8) };
         problem.algorithm(&costs).unwrap()
@@ -389,7 +402,7 @@ fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
 #[test]
 fn where_ranks_share_cores_vectors_are_exchanged_whole_up_to_a_few_kib() {
     let longest = |(p, crowd): (u32, f64)| {
-        let costs = Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd };
+        let costs = Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd, shared: false };
         let doubles = |kib: &u64| {
             let problem = Problem { collective: Collective::Allreduce, ..whole(kib << 10, p) };
             problem.algorithm(&costs).unwrap().exchanges
@@ -401,7 +414,7 @@ fn where_ranks_share_cores_vectors_are_exchanged_whole_up_to_a_few_kib() {
 
 #[test]
 fn who_waits_for_what_is_shorter_than_a_hop_waits_shortly() {
-    let link = |crowd| Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd };
+    let link = |crowd| Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd, shared: false };
     let entry = catalogue::named(Collective::Broadcast, "circulant").unwrap();
     let soon = |kib: u64, crowd| whole(kib << 10, 8).pace(entry, 1, 0, &link(crowd)).soon;
     assert_eq!([0, 1, 4].map(|kib| soon(kib, 4.0)), [true, true, false]);
