@@ -150,7 +150,8 @@ fn traffic(transport: &mut dyn Transport, mut spoke: Spoke) {
 }
 
 /// Bytes of a put amid traffic.
-const LEN: usize = 20_000;
+/// Longer than what goes through chunks in any case.
+const LEN: usize = 300_000;
 
 /// Every rank's key to the region that it names here.
 fn share(transport: &dyn Transport, spoke: &mut Spoke, region: &Region) -> Vec<RemoteKey> {

@@ -235,10 +235,14 @@ fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
 }
 
 fn vicinity(meeting: &Meeting, node: &[Rank]) -> Vicinity {
-    let cache = |rank: Rank| meeting.layout().seat(rank).cache;
-    let own = cache(meeting.place().rank);
-    let near = node.iter().map(|&rank| own.is_some() && cache(rank) == own).collect();
-    Vicinity { crowded: meeting.ranks_per_core() > 1.0, near }
+    let seat = |rank: Rank| meeting.layout().seat(rank);
+    let own = seat(meeting.place().rank);
+    let near = node.iter().map(|&rank| own.cache.is_some() && seat(rank).cache == own.cache).collect();
+    Vicinity {
+        crowded: meeting.ranks_per_core() > 1.0,
+        near,
+        cache: own.cache_kib.map(|kib| u64::from(kib) << 10),
+    }
 }
 
 #[cfg(test)]

@@ -238,7 +238,7 @@ impl Drop for Communicator {
     }
 }
 
-/// A card as words: the inbox's two keys and areas, the first channel, and the peers, each plus one.
+/// A card as words: the inbox's two keys, a slot's area, the first channel, and the peers, each plus one.
 fn encode(card: &Card) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     let RemoteKeys { far, near } = card.inbox;

@@ -14,7 +14,7 @@ pub struct Settings {
     pub provider: Option<String>,
     /// `CIRCULANT_INTERFACE`: which interface or address.
     pub interface: Option<String>,
-    /// `CIRCULANT_SHM_COPY`: how long slices go through shared memory, `writev` or `ring`; else whichever is likely to
+    /// `CIRCULANT_SHM_COPY`: how long slices go through shared memory, `joint`, `writev` or `ring`; else whichever is likely to
     /// be faster, if it works on all ranks.
     pub shm_copy: Option<Way>,
     /// `CIRCULANT_DOMAINS`: what is in several domains of a node goes by their leaders, where there is a choice:

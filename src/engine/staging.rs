@@ -74,7 +74,7 @@ impl Pool {
         let (region, base) = match best {
             Some(i) => {
                 let Spare { region, next } = self.free.swap_remove(i);
-                let fits = next + wanted <= region.memory.len();
+                let fits = span > 0 && next + wanted <= region.memory.len();
                 (region, if fits { next } else { 0 })
             }
             None => {

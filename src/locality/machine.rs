@@ -77,6 +77,8 @@ pub struct Seat {
     pub domain: Option<u32>,
     /// The last-level cache.
     pub cache: Option<u32>,
+    /// How many KiB it has.
+    pub cache_kib: Option<u32>,
     /// The core.
     pub core: Option<u32>,
     /// A digest of the set of its CPUs: two that are equal are, but for one case in 2^64, the same set.
@@ -109,10 +111,13 @@ impl Machine {
     /// Where a process that may run on these CPUs sits.
     pub fn seat(&self, cpus: &Cpus) -> Seat {
         let cores = || (0..).zip(&self.cores).filter(|(_, core)| !core.cpus.and(cpus).is_empty());
+        let cache = shared(cores().map(|(_, core)| core.cache));
         Seat {
             package: shared(cores().map(|(_, core)| core.package)),
             domain: shared(cores().map(|(_, core)| core.domain)),
-            cache: shared(cores().map(|(_, core)| core.cache)),
+            cache,
+            cache_kib: cache
+                .and_then(|cache| u32::try_from(self.caches.get(cache as usize)?.bytes? >> 10).ok()),
             core: shared(cores().map(|(number, _)| Some(number))),
             cpus: Some(cpus.digest()),
         }
@@ -146,6 +151,7 @@ mod tests {
             package: Some(15),
             domain: Some(127),
             cache: Some(255),
+            cache_kib: Some(1 << 20),
             core: Some(1023),
             cpus: Some(u64::MAX),
         };

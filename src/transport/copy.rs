@@ -98,7 +98,9 @@ mod tests {
     #[test]
     fn runs_that_overlap_are_copied_as_they_were() {
         for len in if cfg!(miri) { &LENGTHS[1..3] } else { &LENGTHS[1..] } {
-            for (from, to) in [(0, 1), (1, 0), (0, len / 2), (len / 2, 0), (0, 0), (0, len - 1)] {
+            for (from, to) in
+                [(0, 1), (1, 0), (0, len / 2), (len / 2, 0), (0, 0), (0, len - 1), (0, *len), (*len, 0)]
+            {
                 let mut bytes = numbers(2 * len);
                 let expected = bytes[from..from + len].to_vec();
                 let start = bytes.as_mut_ptr();

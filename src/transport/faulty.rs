@@ -64,6 +64,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.register(memory)
     }
 
+    fn span(&self) -> usize {
+        self.inner.span()
+    }
+
     fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {
         self.inner.key(keys, peer)
     }

@@ -83,10 +83,11 @@ pub struct Joint {
     place: Place,
     turn: Turn,
     pieces: Pieces,
+    /// Where it comes from: the target may read there, too.
+    from: Memory,
+    offset: usize,
     /// Where it goes.
     address: u64,
-    /// The target may read there.
-    _from: Memory,
 }
 
 impl Joint {
@@ -107,55 +108,61 @@ impl Joint {
         chunks.share(place).begin(turn);
         chunks.ring().publish(place, put.notice);
         let Put { peer, token, .. } = *put;
-        Some(Joint { peer, token, place, turn, pieces, address, _from: put.from.memory.clone() })
+        let (from, offset) = (put.from.memory.clone(), segment.offset);
+        Some(Joint { peer, token, place, turn, pieces, from, offset, address })
     }
 
     /// Whether all pieces are there.
     pub fn is_done(&self, peer: &Peer) -> bool {
         peer.chunks.made().is_none_or(|chunks| chunks.share(self.place).is_done(self.turn))
     }
+
+    /// Carries pieces for as long as some are left. None where the peer has shut down: as everybody is about to hear.
+    pub fn carry(&self, reach: &mut Reach<'_>) -> Result<()> {
+        let Reach { own, peers, bells, lives, .. } = reach;
+        let Peer { name, card, board, chunks, .. } = &mut peers[self.peer as usize];
+        let (Some(board), Some(chunks)) = (board.made(), chunks.made()) else { return Ok(()) };
+        let Some(entered) = board.gate().enter(*own as usize) else { return Ok(()) };
+        check_life(*name, card, lives)?;
+        let share = chunks.share(self.place);
+        let from = self.from.address().as_ptr().wrapping_add(self.offset);
+        let mut last = false;
+        while let Some(pieces) = share.take(self.turn, End::Source) {
+            let Range { start, end } = self.pieces.bytes(&pieces);
+            let run = Run { offset: start, len: end - start };
+            let address = self.address.wrapping_add(start as u64);
+            // SAFETY: - the pieces lie in the segment, and that in its region (`Shm::check`), which is alive
+            //         - nobody writes what is being put: the engine changes a block when it is sent
+            unsafe { remote::write(card.home.pid, from, &[run], address) }
+                .map_err(|error| failed("process_vm_writev", error, run.len, *name))?;
+            last = share.finish(self.turn, &pieces);
+        }
+        drop(entered);
+        if last { wake(board, *name, card, bells) } else { Ok(()) }
+    }
 }
 
-/// What has become of a put that both ends were to carry.
+/// What has become of a put that both ends are to carry.
 pub enum Begun {
-    /// It is all there.
-    Done,
-    /// The target still carries.
-    Waits(Joint),
+    /// The target knows of it.
+    Offered(Joint),
     /// The peer has shut down.
     ShutDown,
     /// There is no chunk for it.
     NoChunk,
 }
 
-/// Lets the target know of a put of one segment, and carries it with it.
+/// Lets the target know of a put of one segment. [`Joint::carry`] comes next.
 pub fn begin(put: &Put<'_>, segment: Run, reach: &mut Reach<'_>) -> Result<Begun> {
-    let Reach { own, ranks, peers, bells, lives } = reach;
+    let Reach { own, ranks, peers, bells, .. } = reach;
     let Peer { name, card, board, chunks, .. } = &mut peers[put.peer as usize];
     let board = board.of(card, *ranks).map_err(|e| e.of(*name, "board"))?;
     let Some(label) = board.chunks() else { return Ok(Begun::NoChunk) };
     let chunks = chunks.of(card, label).map_err(|e| e.of(*name, "ring"))?;
-    check_life(*name, card, lives)?;
-    let Some(entered) = board.gate().enter(*own as usize) else { return Ok(Begun::ShutDown) };
+    let Some(_entered) = board.gate().enter(*own as usize) else { return Ok(Begun::ShutDown) };
     let Some(joint) = Joint::offer(put, segment, *own, chunks) else { return Ok(Begun::NoChunk) };
     wake(board, *name, card, bells)?;
-
-    let share = chunks.share(joint.place);
-    let from = put.from.memory.address().as_ptr().wrapping_add(segment.offset);
-    let last = carry(share, joint.turn, End::Source, |pieces| {
-        let Range { start, end } = joint.pieces.bytes(pieces);
-        let (run, address) =
-            (Run { offset: start, len: end - start }, joint.address.wrapping_add(start as u64));
-        // SAFETY: - the pieces lie in the segment, and that in its region (`Shm::check`), which is alive
-        //         - nobody writes what is being put: the engine changes a block when it is sent
-        unsafe { remote::write(card.home.pid, from, &[run], address) }
-            .map_err(|error| failed("process_vm_writev", error, run.len, *name))
-    })?;
-    drop(entered);
-    if last {
-        wake(board, *name, card, bells)?;
-    }
-    Ok(if share.is_done(joint.turn) { Begun::Done } else { Begun::Waits(joint) })
+    Ok(Begun::Offered(joint))
 }
 
 /// A put as its target finds it in a chunk.
@@ -169,11 +176,15 @@ pub struct Offer<'a> {
 
 /// How far a target has come with an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Carried {
-    /// Whether it has carried any piece.
-    pub some: bool,
-    /// Whether all pieces are there.
-    pub all: bool,
+pub enum Carried {
+    /// All pieces are there.
+    All,
+    /// It has carried some.
+    Some,
+    /// There was nothing for it to do.
+    Nothing,
+    /// The source has shut down: its user has the bytes again, and they will never be here.
+    Abandoned,
 }
 
 impl<'a> Offer<'a> {
@@ -186,72 +197,48 @@ impl<'a> Offer<'a> {
 
     /// Whether there is anything for the target to do, or to tell.
     pub fn is_due(&self) -> bool {
-        self.share.has_some(self.turn) || self.share.is_done(self.turn)
+        self.share.has_some(self.turn) || self.is_done()
     }
 
-    /// Carries what is left, to where the first byte belongs.
+    /// Whether all pieces are there.
+    pub fn is_done(&self) -> bool {
+        self.share.is_done(self.turn)
+    }
+
+    /// Takes pieces once, and carries them to where they belong, given where the first byte of all does.
     ///
     /// # Safety
     /// There must be room for all bytes, which nobody reads until all are there, and nobody else writes but the source.
     pub unsafe fn carry(&self, into: *mut u8, reach: &mut Reach<'_>) -> Result<Carried> {
-        let mut carried = Carried { some: false, all: false };
-        if self.share.has_some(self.turn) {
-            // SAFETY: as the caller promises
-            carried.some = unsafe { self.fetch(into, reach) }?;
-        }
-        carried.all = self.share.is_done(self.turn);
-        Ok(carried)
+        // SAFETY: as the caller promises
+        let carried = if self.is_done() { Carried::All } else { unsafe { self.fetch(into, reach) }? };
+        Ok(if self.is_done() { Carried::All } else { carried })
     }
 
-    /// Whether it has fetched any piece. It has not where the source has shut down, whose user has the bytes again.
-    ///
     /// # Safety
     /// As [`carry`](Self::carry).
-    unsafe fn fetch(&self, into: *mut u8, reach: &mut Reach<'_>) -> Result<bool> {
+    unsafe fn fetch(&self, into: *mut u8, reach: &mut Reach<'_>) -> Result<Carried> {
         let Reach { own, ranks, peers, bells, lives } = reach;
         let Some(Peer { name, card, board, .. }) = peers.get_mut(self.source as usize) else {
             let what = format!("a put of rank {}, of {ranks} known", self.source);
             return Err(Error::transport("poll", what, "are all ranks of one version and one job?"));
         };
         let board = board.of(card, *ranks).map_err(|e| e.of(*name, "board"))?;
+        let Some(entered) = board.gate().enter(*own as usize) else { return Ok(Carried::Abandoned) };
+        let Some(pieces) = self.share.take(self.turn, End::Target) else { return Ok(Carried::Nothing) };
         check_life(*name, card, lives)?;
-        let Some(entered) = board.gate().enter(*own as usize) else { return Ok(false) };
-        let mut some = false;
-        let last = carry(self.share, self.turn, End::Target, |pieces| {
-            some = true;
-            let Range { start, end } = self.pieces.bytes(pieces);
-            // SAFETY: - there is room for the piece, which is this end's alone (the caller, and `take`)
-            unsafe {
-                remote::read(
-                    card.home.pid,
-                    self.from.wrapping_add(start as u64),
-                    into.add(start),
-                    end - start,
-                )
-            }
-            .map_err(|error| failed("process_vm_readv", error, end - start, *name))
-        })?;
+        let Range { start, end } = self.pieces.bytes(&pieces);
+        let address = self.from.wrapping_add(start as u64);
+        // SAFETY: - there is room for the pieces (the caller), which are this end's alone (`take`)
+        unsafe { remote::read(card.home.pid, address, into.add(start), end - start) }
+            .map_err(|error| failed("process_vm_readv", error, end - start, *name))?;
+        let last = self.share.finish(self.turn, &pieces);
         drop(entered);
         if last {
             wake(board, *name, card, bells)?;
         }
-        Ok(some)
+        Ok(Carried::Some)
     }
-}
-
-/// Carries pieces for as long as some are left; whether it has finished the last of all.
-fn carry(
-    share: &Share,
-    turn: Turn,
-    end: End,
-    mut copy: impl FnMut(&Range<u32>) -> Result<()>,
-) -> Result<bool> {
-    let mut last = false;
-    while let Some(pieces) = share.take(turn, end) {
-        copy(&pieces)?;
-        last = share.finish(turn, &pieces);
-    }
-    Ok(last)
 }
 
 /// That a process is who it was: its number may be somebody else's by now.

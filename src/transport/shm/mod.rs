@@ -105,6 +105,8 @@ pub struct Findings {
     pub unreachable: Option<String>,
     /// Why its private memory is not to be written by the kernel, if so.
     pub unwritable: Option<String>,
+    /// Nor read.
+    pub unreadable: Option<String>,
 }
 
 /// Where a rank's peers are.
@@ -114,6 +116,18 @@ pub struct Vicinity {
     pub crowded: bool,
     /// Of each rank of the group, whether its core is known to share a cache with this one's; none for nothing known.
     pub near: Box<[bool]>,
+    /// How many bytes this cache has, if that is known.
+    pub cache: Option<u64>,
+}
+
+impl Vicinity {
+    /// The [span](Transport::span) of one of so many ranks: twice what a core's own cache has, if the cache that they
+    /// share has room for that of each.
+    fn span(&self, ranks: u32) -> usize {
+        let (own, sharing) = (2 * own_cache(), self.near.iter().filter(|&&near| near).count().max(1));
+        let fits = self.cache.is_some_and(|bytes| own as u64 * sharing as u64 <= bytes);
+        if ranks > 1 && !self.crowded && fits { own } else { 0 }
+    }
 }
 
 /// In a key, where peers cannot map the memory: the rest is the region's number, and its base an address.
@@ -151,9 +165,12 @@ pub struct Shm {
     names: Box<[Rank]>,
     /// How long puts go to private memory of who waits for them.
     way: Way,
-    /// Whether the kernel may write there.
+    /// Whether the kernel may write there, for the source.
     may_write: bool,
-    vicinity: Vicinity,
+    /// Of each rank, whether what goes to it streams, up to a length.
+    near: Box<[bool]>,
+    /// See [`Transport::span`].
+    span: usize,
     open: bool,
     board: Board,
     notices: Reader,
@@ -237,7 +254,8 @@ impl Shm {
             names: group,
             way: Way::Ring,
             may_write: false,
-            vicinity: Vicinity { crowded: true, near: Box::default() },
+            near: Box::default(),
+            span: 0,
             open: true,
             board,
             notices: Reader::new(NOTICES as u64 / 8),
@@ -283,11 +301,11 @@ impl Shm {
         let name = peer.name;
         let missing = peer.board.of(&peer.card, ranks).err();
         let unreachable = missing.map(|missing| format!("rank {name}: {missing}"));
-        let unwritable = match wanted {
-            Some(Way::Ring) => Some("CIRCULANT_SHM_COPY=ring".to_owned()),
-            _ => tread_on_doormat(&peer.card).err().map(|(call, e)| format!("rank {name}: {call}: {e}")),
+        let [unwritable, unreadable] = match wanted {
+            Some(Way::Ring) => [(); 2].map(|()| Some("CIRCULANT_SHM_COPY=ring".to_owned())),
+            _ => tread_on_doormat(&peer.card).map(|why| why.map(|why| format!("rank {name}: {why}"))),
         };
-        Findings { unreachable, unwritable }
+        Findings { unreachable, unwritable, unreadable }
     }
 
     /// Takes a way that all can go, given what every rank has found, in the order of their names: also those of
@@ -300,9 +318,11 @@ impl Shm {
         }
         let unwritable = first(findings, |found| found.unwritable.as_ref());
         self.may_write = unwritable.is_none();
-        match (unwritable, wanted) {
+        let unreadable = first(findings, |found| found.unreadable.as_ref());
+        match (unwritable.or(unreadable.filter(|_| wanted == Some(Way::Joint))), wanted) {
             (None, Some(way)) => self.way = way,
-            (None, None) => self.way = if vicinity.crowded { Way::Writev } else { Way::Joint },
+            (None, None) if vicinity.crowded => self.way = Way::Writev,
+            (None, None) => self.way = if unreadable.is_none() { Way::Joint } else { Way::Ring },
             (Some((rank, why)), Some(Way::Joint | Way::Writev)) => {
                 let what = format!("rank {rank} may not reach the memory of {why}");
                 let cure = "unset CIRCULANT_SHM_COPY, or allow it (seccomp, kernel.yama.ptrace_scope)";
@@ -314,7 +334,9 @@ impl Shm {
                 home::let_write(PTracer::None);
             }
         }
-        self.vicinity = vicinity;
+        self.span = vicinity.span(self.place.size);
+        // Who names a way gets it for all that it is a way for.
+        self.near = if wanted.is_none() { vicinity.near } else { Box::default() };
         Ok(())
     }
 
@@ -438,22 +460,24 @@ impl Shm {
 
     /// Whether a peer's core shares a cache with this one's, so that what is copied twice is copied fast.
     fn is_near(&self, peer: Rank) -> bool {
-        self.vicinity.near.get(peer as usize).is_some_and(|&near| near)
+        self.near.get(peer as usize).is_some_and(|&near| near)
     }
 
     /// Carries a put together with its target; alone, where there is no chunk to tell it by.
     fn put_jointly(&mut self, put: &Put<'_>, segment: Run) -> Result<Posted> {
         let Shm { place: Place { rank: own, size }, peers, bells, lives, .. } = self;
         let mut reach = Reach { own: *own, ranks: *size as usize, peers, bells, lives };
-        match joint::begin(put, segment, &mut reach)? {
-            Begun::Done => Ok(Posted::Done),
-            Begun::ShutDown => Ok(Posted::Busy),
-            Begun::NoChunk => self.put_directly(put, segment.len),
-            Begun::Waits(waits) => {
-                self.joint.push(waits);
-                Ok(Posted::Pending)
-            }
-        }
+        let offered = match joint::begin(put, segment, &mut reach)? {
+            Begun::Offered(offered) => offered,
+            Begun::ShutDown => return Ok(Posted::Busy),
+            Begun::NoChunk => return self.put_directly(put, segment.len),
+        };
+        // Also if this fails, the target may read what is put.
+        let carried = offered.carry(&mut reach);
+        self.joint.push(offered);
+        carried?;
+        let is_done = self.joint.pop_if(|one| one.is_done(&self.peers[one.peer as usize])).is_some();
+        Ok(if is_done { Posted::Done } else { Posted::Pending })
     }
 
     /// Whether all of a put of which others carry a part has come to be there, which is told.
@@ -674,7 +698,7 @@ impl Transport for Shm {
     }
 
     fn span(&self) -> usize {
-        if self.vicinity.crowded { 0 } else { 2 * own_cache() }
+        self.span
     }
 
     fn is_quiet(&self) -> bool {
@@ -690,9 +714,9 @@ impl Transport for Shm {
         if !std::mem::replace(&mut self.open, false) || !self.board_segment.is_own() {
             return;
         }
-        // Nobody need write into this process any more.
-        home::let_write(PTracer::None);
         self.close_gate(INSIDE, |peer| error::tell(stays_inside(peer)));
+        // Nobody need write into this process any more, or read there.
+        home::let_write(PTracer::None);
         self.peers.clear();
         self.bells.clear();
         self.lives.clear();
@@ -848,15 +872,17 @@ fn ring(name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
     }
 }
 
-/// Whether this process may write the private memory of another one, and read it; if not, which call fails, and how.
-fn tread_on_doormat(card: &Card) -> std::result::Result<(), (&'static str, Errno)> {
+/// Why this process may not write the private memory of another one, and why it may not read it, if so.
+fn tread_on_doormat(card: &Card) -> [Option<String>; 2] {
     let Card { home: Home { pid, .. }, doormat, .. } = *card;
     let mut word = [0_u8; 8];
     let all = [Run { offset: 0, len: word.len() }];
     // SAFETY: - the segment is the array
-    unsafe { remote::write(pid, word.as_ptr(), &all, doormat) }.map_err(|e| ("process_vm_writev", e))?;
+    let written = unsafe { remote::write(pid, word.as_ptr(), &all, doormat) };
     // SAFETY: - the array has room for it
-    unsafe { remote::read(pid, doormat, word.as_mut_ptr(), word.len()) }.map_err(|e| ("process_vm_readv", e))
+    let read = unsafe { remote::read(pid, doormat, word.as_mut_ptr(), word.len()) };
+    let why = |call| move |error: Errno| format!("{call}: {error}");
+    [written.err().map(why("process_vm_writev")), read.err().map(why("process_vm_readv"))]
 }
 
 impl Bell {
@@ -880,7 +906,7 @@ impl Bell {
 fn stays_inside(Peer { name: rank, card, .. }: &Peer) -> String {
     let pid = card.home.pid.as_raw_pid();
     format!(
-        "shm: rank {rank} (pid {pid}) stands still amid a put into this rank, which cannot end before it goes on, \
+        "shm: rank {rank} (pid {pid}) stands still amid a copy into or out of this rank, which cannot end before it goes on, \
          or ends; `kill -CONT {pid}`, if it was stopped"
     )
 }

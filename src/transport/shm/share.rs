@@ -20,8 +20,9 @@ const BITS: u32 = 12;
 const FRONT: u64 = 1 << (2 * BITS);
 const BACK: u64 = 1 << BITS;
 const DONE: u64 = 1;
-/// So few pieces are not divided any more.
+/// So few pieces are not divided any more, and so many are taken at once at most: who has taken some does nothing else.
 const FEW: u64 = 4;
+const AT_ONCE: u64 = 64;
 
 /// The word of a put. Zeroed at first.
 #[repr(transparent)]
@@ -59,12 +60,13 @@ impl Turn {
     /// the first to come a half; all that is left, if the other has not come until now, as it must be busy; else so
     /// many that the last few go to whoever is through first.
     fn some_of(self, left: u64, own: u64, other: u64) -> u64 {
-        match (own, other) {
+        let wanted = match (own, other) {
             (0, 0) => left.div_ceil(2),
             (_, 0) => left,
             _ if left <= FEW => left,
             _ => left - left / 4,
-        }
+        };
+        wanted.min(AT_ONCE)
     }
 
     fn is_over(self, word: u64) -> bool {
@@ -75,7 +77,8 @@ impl Turn {
 impl Share {
     /// A put begins, before anybody else knows of it.
     pub fn begin(&self, turn: Turn) {
-        self.0.store(turn.lap, Ordering::Relaxed);
+        // Who sees by it that an earlier put is over sees its bytes.
+        self.0.store(turn.lap, Ordering::Release);
     }
 
     /// The numbers of pieces that are this end's from now on, if any is left.
@@ -153,6 +156,9 @@ mod tests {
     #[test]
     fn who_is_alone_takes_a_half_and_then_the_rest_and_who_is_not_leaves_some_for_the_other() {
         let share = Share::default();
+        let long = Turn::new(3, PIECES);
+        share.begin(long);
+        assert_eq!(share.take(long, End::Target), Some(PIECES - AT_ONCE as u32..PIECES));
         let alone = Turn::new(1, 32);
         share.begin(alone);
         let take = |turn, end| share.take(turn, end);
@@ -202,6 +208,31 @@ mod loom_tests {
             }
             (carried, last)
         }
+    }
+
+    /// The target has carried all, and the chunk has another put, when the source comes back.
+    #[test]
+    fn loom_who_learns_late_that_a_put_is_over_takes_nothing_and_sees_its_bytes() {
+        loom::model(|| {
+            let bytes = vec![UnsafeCell::new(()), UnsafeCell::new(())];
+            let shared = Arc::new(Shared { share: Share::default(), bytes });
+            let (early, late) = (Turn::new(1, 1), Turn::new(2, 2));
+            shared.share.begin(early);
+            let target = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    if shared.carry(early, End::Target).1 {
+                        shared.share.begin(late);
+                    }
+                }
+            });
+            shared.carry(early, End::Source);
+            while !shared.share.is_done(early) {
+                thread::yield_now();
+            }
+            shared.bytes[0].with(|_| ());
+            target.join().unwrap();
+        });
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Puts into private memory that the kernel does not write: their bytes stream through chunks in shared memory, which
 //! the source fills while the target empties those before.
 //!
-//! Chunks are filled in turn, and there are so many that a core's own caches have let go of one when it is filled again
-//! (see [`Transport::span`](crate::transport::Transport::span)), and so few that a cache that cores share has them all.
+//! Chunks are filled in turn, and there are so many, where there is room in a cache that cores share, that their own
+//! caches have let go of one when it is filled again (see [`Transport::span`](crate::transport::Transport::span)).
 //! Where all are full a put goes on at the next polls, and is told of when its last chunk is filled.
 
 use smallvec::SmallVec;
@@ -22,6 +22,8 @@ use crate::transport::{Event, Notice, Put, Token};
 pub struct Inflow {
     chunks: Chunks,
     reader: Reader,
+    /// A put that will never be there, if that is at the front.
+    abandoned: Option<Place>,
     segment: Segment,
 }
 
@@ -34,7 +36,7 @@ impl Inflow {
             Error::transport("mmap", "there is less room for chunks than was made", "report this")
         })?;
         let lot = chunks.count() as u64 / 4;
-        Ok(Inflow { chunks, reader: Reader::new(lot), segment })
+        Ok(Inflow { chunks, reader: Reader::new(lot), abandoned: None, segment })
     }
 
     /// What others find them by.
@@ -44,16 +46,20 @@ impl Inflow {
 
     /// Whether there is anything to take.
     pub fn has_some(&self) -> bool {
-        let front = self.reader.peek(self.chunks.ring());
-        front.is_some_and(|(place, _)| self.offer(place).is_none_or(|offer| offer.is_due()))
+        let Some((place, _)) = self.reader.peek(self.chunks.ring()) else { return false };
+        match self.look(place).1 {
+            Some(offer) if self.abandoned == Some(place) => offer.is_done(),
+            Some(offer) => offer.is_due(),
+            None => true,
+        }
     }
 
-    /// What is in a chunk, and that its bytes are elsewhere, if so.
-    fn offer(&self, place: Place) -> Option<Offer<'_>> {
+    /// Where a chunk's bytes go, and, if they are elsewhere, the offer of them.
+    fn look(&self, place: Place) -> (Destination, Option<Offer<'_>>) {
         let chunk = self.chunks.chunk(place).as_ptr();
         // SAFETY: - the chunk is in the mapping, and published: nobody writes these fields until the reader moves on
         let (to, from) = unsafe { ((*chunk).to, (*chunk).from) };
-        Offer::of(self.chunks.share(place), self.chunks.ring().lap(place), to, from)
+        (to, Offer::of(self.chunks.share(place), self.chunks.ring().lap(place), to, from))
     }
 
     /// Chunks that have arrived go to where they belong; whether some were of a put that is still on its way.
@@ -67,17 +73,18 @@ impl Inflow {
         let mut moved = false;
         for _ in 0..CHUNKS.0 {
             let Some((cell, notice)) = self.reader.peek(self.chunks.ring()) else { break };
-            let chunk = self.chunks.chunk(cell).as_ptr();
-            // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on
-            let to = unsafe { (*chunk).to };
-            if let Some(offer) = self.offer(cell) {
-                let Carried { some, all } = carry(regions, to, &offer, reach)?;
-                moved |= some;
-                if !all {
+            let (to, offer) = self.look(cell);
+            if let Some(offer) = offer {
+                let carried = carry(regions, to, &offer, reach)?;
+                moved |= carried == Carried::Some;
+                self.abandoned = Some(cell).filter(|_| carried == Carried::Abandoned);
+                // Once at a time, so that notices are heard between.
+                if carried != Carried::All {
                     break;
                 }
             } else {
-                // SAFETY: as above
+                let chunk = self.chunks.chunk(cell).as_ptr();
+                // SAFETY: - the chunk is in the mapping, and published: nobody writes it until the reader moves on
                 deliver(regions, to, unsafe { &(*chunk).bytes.0 })?;
             }
             self.reader.advance(self.chunks.ring());
