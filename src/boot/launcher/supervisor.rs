@@ -177,6 +177,7 @@ impl Supervisor {
     fn note_ends(&mut self) {
         self.child_ended.came();
         let mut ended = self.just_ended();
+        ended.iter().for_each(|&index| self.serve_one(index));
         // One that is killed may take longer to end than others to notice and to leave with an error.
         if self.failure.is_none() && ended.iter().any(|&index| self.has_given_up(index)) {
             std::thread::sleep(DYING);
@@ -195,8 +196,10 @@ impl Supervisor {
         (0..self.processes.len()).filter(|&index| self.processes[index].has_just_ended()).collect()
     }
 
+    /// Whether it has left with an error, or, as one may that has lost another at the end, without its farewell.
     fn has_given_up(&self, index: usize) -> bool {
-        matches!(self.processes[index].end, Some(End::Exit(code)) if code != 0)
+        let process = &self.processes[index];
+        matches!(process.end, Some(End::Exit(code)) if code != 0 || !self.server.owes_nothing(process.rank))
     }
 
     fn judge_end(&mut self, index: usize) {

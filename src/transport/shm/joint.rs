@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::board::{Chunks, Destination};
 use super::card::Card;
-use super::home::{self, Missing};
+use super::home::{self, Missing, State};
 use super::peer::{Handles, Peer, Reach};
 use super::remote;
 use super::ring::Place;
@@ -183,7 +183,8 @@ pub enum Carried {
     Some,
     /// There was nothing for it to do.
     Nothing,
-    /// The source has shut down: its user has the bytes again, and they will never be here.
+    /// The source has ended, or has shut down, so that its user has the bytes again: they will never be here, of which
+    /// others tell.
     Abandoned,
 }
 
@@ -225,13 +226,20 @@ impl<'a> Offer<'a> {
         };
         let board = board.of(card, *ranks).map_err(|e| e.of(*name, "board"))?;
         let Some(entered) = board.gate().enter(*own as usize) else { return Ok(Carried::Abandoned) };
+        if check_life(*name, card, lives).is_err() {
+            return Ok(Carried::Abandoned);
+        }
         let Some(pieces) = self.share.take(self.turn, End::Target) else { return Ok(Carried::Nothing) };
-        check_life(*name, card, lives)?;
         let Range { start, end } = self.pieces.bytes(&pieces);
         let address = self.from.wrapping_add(start as u64);
         // SAFETY: - there is room for the pieces (the caller), which are this end's alone (`take`)
-        unsafe { remote::read(card.home.pid, address, into.add(start), end - start) }
-            .map_err(|error| failed("process_vm_readv", error, end - start, *name))?;
+        let read = unsafe { remote::read(card.home.pid, address, into.add(start), end - start) };
+        match read {
+            Ok(()) => {}
+            Err(Errno::SRCH) => return Ok(Carried::Abandoned),
+            Err(_) if card.home.state(card.board) != State::Lives => return Ok(Carried::Abandoned),
+            Err(error) => return Err(failed("process_vm_readv", error, end - start, *name)),
+        }
         let last = self.share.finish(self.turn, &pieces);
         drop(entered);
         if last {
