@@ -5,17 +5,14 @@ int main(void)
 {
     circulant_comm world;
     int rank, size, data[9] = {0};
-    int joined = circulant_init(&world);
-    if (joined != CIRCULANT_OK) {
-        /* The others were quicker: it hears of their calls while it still joins. */
-        CHECK(joined == CIRCULANT_ERR_ABORTED);
-        CHECK(strstr(circulant_error_message(), "ranks disagree about call #"));
-        return 0;
-    }
+    OK(circulant_init(&world));
     OK(circulant_comm_rank(world, &rank));
     OK(circulant_comm_size(world, &size));
     if (size > 1) {
-        int found = circulant_broadcast(data, rank == 1 ? 9 : 8, CIRCULANT_INT, 0, world);
+        /* So nobody hears of it while it still joins; but the others may be quicker to leave the barrier, too. */
+        int found = circulant_barrier(world);
+        if (found == CIRCULANT_OK)
+            found = circulant_broadcast(data, rank == 1 ? 9 : 8, CIRCULANT_INT, 0, world);
         /* The root may be done before anybody knows; then the next call tells. */
         if (found == CIRCULANT_OK)
             found = circulant_barrier(world);
