@@ -182,13 +182,10 @@ const OPENS: usize = 45;
 /// [seal](crate::transport::Message::seal).
 const KIND: usize = 46;
 
-/// How many bytes of data a message has, by the first [`HEAD`] bytes of its head; of other messages than data none are
-/// counted.
-pub fn data_bytes(head: &[u8]) -> u64 {
-    match head {
-        [.., a, b, c, d, e, f, g, h] if head.len() == HEAD && head[KIND] == DATA => {
-            u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h])
-        }
+/// How many bytes of data a message has, by its head's first bytes; of other messages than data none are counted.
+pub fn data_bytes(head: &[u8; HEAD]) -> u64 {
+    match head.as_chunks::<8>().0 {
+        [.., long] if head[KIND] == DATA => u64::from_le_bytes(*long),
         _ => 0,
     }
 }

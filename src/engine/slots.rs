@@ -343,7 +343,7 @@ impl Slots {
             }
         };
         if posted != Posted::Busy {
-            channel.there.pass(slot, call::data_bytes(&head[..HEAD]), room);
+            channel.there.pass(slot, head.first_chunk().map_or(0, call::data_bytes), room);
             channel.free &= !(1 << slot);
             channel.owed = 0;
         }

@@ -9,10 +9,10 @@ use crossbeam_utils::CachePadded;
 
 use super::alarm::Alarm;
 use super::gate::{Gate, Inside};
-use super::joint::Origin;
 use super::primitive::{AtomicU32, AtomicU64, Ordering};
 use super::ring::{Ends, Place, Ring};
 use super::share::Share;
+use crate::rank::Rank;
 use crate::transport::segment::{Label, Mapping};
 
 /// Notices that a rank has room for.
@@ -134,6 +134,26 @@ pub struct Destination {
     pub len: u64,
     /// How many of the put's bytes come behind them.
     pub behind: u64,
+}
+
+/// Where the bytes of a put come from that both ends carry.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The source's number and 1; or 0, if the bytes are in the chunk.
+    pub source: u64,
+    /// Where in the source's memory.
+    pub address: u64,
+}
+
+impl Origin {
+    /// The bytes are in the chunk.
+    pub const CHUNK: Origin = Origin { source: 0, address: 0 };
+
+    /// Whose memory it is, if not the chunk.
+    pub fn source(&self) -> Option<Rank> {
+        self.source.checked_sub(1).and_then(|source| Rank::try_from(source).ok())
+    }
 }
 
 impl Chunks {

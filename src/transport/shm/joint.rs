@@ -8,10 +8,9 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 
-use super::board::{Chunks, Destination};
-use super::card::Card;
-use super::home::{self, Missing, State};
-use super::peer::{Handles, Peer, Reach};
+use super::board::{Chunks, Destination, Origin};
+use super::home::State;
+use super::peer::{Peer, Reach, check_life};
 use super::remote;
 use super::ring::Place;
 use super::share::{End, PIECES, Share, Turn};
@@ -25,26 +24,6 @@ use crate::transport::{Put, Token};
 const PIECE: usize = 32 << 10;
 /// Where pieces are cut: so that no page is looked up for two of them.
 const PAGE: usize = 4096;
-
-/// Where the bytes of a put come from that both ends carry.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin {
-    /// The source's number and 1; or 0, if the bytes are in the chunk.
-    pub source: u64,
-    /// Where in the source's memory.
-    pub address: u64,
-}
-
-impl Origin {
-    /// The bytes are in the chunk.
-    pub const CHUNK: Origin = Origin { source: 0, address: 0 };
-
-    /// Whose memory it is, if not the chunk.
-    pub fn source(&self) -> Option<Rank> {
-        self.source.checked_sub(1).and_then(|source| Rank::try_from(source).ok())
-    }
-}
 
 /// How a put is cut: but for the first and the last piece at pages of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +113,7 @@ impl Joint {
             // SAFETY: - the pieces lie in the segment, and that in its region (`Shm::check`), which is alive
             //         - nobody writes what is being put: the engine changes a block when it is sent
             unsafe { remote::write(card.home.pid, from, &[run], address) }
-                .map_err(|error| failed("process_vm_writev", error, run.len, *name))?;
+                .map_err(|error| remote::failed("process_vm_writev", error, run.len, *name))?;
             last = share.finish(self.turn, &pieces);
         }
         drop(entered);
@@ -238,7 +217,7 @@ impl<'a> Offer<'a> {
             Ok(()) => {}
             Err(Errno::SRCH) => return Ok(Carried::Abandoned),
             Err(_) if card.home.state(card.board) != State::Lives => return Ok(Carried::Abandoned),
-            Err(error) => return Err(failed("process_vm_readv", error, end - start, *name)),
+            Err(error) => return Err(remote::failed("process_vm_readv", error, end - start, *name)),
         }
         let last = self.share.finish(self.turn, &pieces);
         drop(entered);
@@ -246,23 +225,6 @@ impl<'a> Offer<'a> {
             wake(board, *name, card, bells)?;
         }
         Ok(Carried::Some)
-    }
-}
-
-/// That a process is who it was: its number may be somebody else's by now.
-pub fn check_life(name: Rank, card: &Card, lives: &mut Handles) -> Result<()> {
-    let life = lives.of(name, || card.home.life(card.board).map_err(|e| e.of(name, "process")))?;
-    if home::has_ended(life) { Err(Missing::Gone(Errno::SRCH).of(name, "process")) } else { Ok(()) }
-}
-
-/// Why the kernel has not copied so many bytes between this rank and another.
-pub fn failed(call: &str, error: Errno, len: usize, name: Rank) -> Error {
-    match error {
-        Errno::SRCH => Missing::Gone(error).of(name, "process"),
-        _ => {
-            let what = format!("{error}, {len} bytes, with rank {name}");
-            Error::transport(call, what, "CIRCULANT_SHM_COPY=ring does without")
-        }
     }
 }
 

@@ -848,13 +848,13 @@ unsafe fn gather(from: &Memory, segments: &[Run], mut to: *mut u8) {
 /// Lets the kernel write a put's bytes into the peer's private memory: where the key says, as the kernel knows
 /// the peer's pages, and not its regions. What streams through chunks is checked by the peer.
 fn write_private(put: &Put<'_>, name: Rank, card: &Card, lives: &mut Handles) -> Result<()> {
-    joint::check_life(name, card, lives)?;
+    peer::check_life(name, card, lives)?;
     let address = put.to.base.wrapping_add(put.to_offset);
     let from = put.from.memory.address().as_ptr();
     // SAFETY: - the segments lie in their region (`check`), which is alive
     //         - nobody writes what is being put: the engine changes a block when it is sent
     unsafe { remote::write(card.home.pid, from, put.segments, address) }
-        .map_err(|error| joint::failed("process_vm_writev", error, put.len(), name))
+        .map_err(|error| remote::failed("process_vm_writev", error, put.len(), name))
 }
 
 /// Wakes a peer, if it sleeps.
@@ -906,8 +906,8 @@ impl Bell {
 fn stays_inside(Peer { name: rank, card, .. }: &Peer) -> String {
     let pid = card.home.pid.as_raw_pid();
     format!(
-        "shm: rank {rank} (pid {pid}) stands still amid a copy into or out of this rank, which cannot end before it goes on, \
-         or ends; `kill -CONT {pid}`, if it was stopped"
+        "shm: rank {rank} (pid {pid}) stands still amid a copy into or out of this rank, which cannot end \
+         before it goes on, or ends; `kill -CONT {pid}`, if it was stopped"
     )
 }
 

@@ -3,9 +3,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::io::Errno;
+
 use super::board::{Board, Chunks};
 use super::card::Card;
-use super::home::Missing;
+use super::home::{self, Missing};
 use crate::error::Result;
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
@@ -150,6 +152,12 @@ impl Handles {
         self.open.clear();
         self.order.clear();
     }
+}
+
+/// That a process is who it was: its number may be somebody else's by now.
+pub fn check_life(name: Rank, card: &Card, lives: &mut Handles) -> Result<()> {
+    let life = lives.of(name, || card.home.life(card.board).map_err(|e| e.of(name, "process")))?;
+    if home::has_ended(life) { Err(Missing::Gone(Errno::SRCH).of(name, "process")) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use libc::iovec;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
+use super::home::Missing;
+use crate::error::Error;
+use crate::rank::Rank;
 use crate::transport::Segment;
 
 /// The most segments of a put.
@@ -82,6 +85,17 @@ fn behind(runs: &mut [iovec], mut copied: usize) -> &mut [iovec] {
         first.iov_len -= copied;
     }
     rest
+}
+
+/// Why the kernel has not copied so many bytes between this rank and another.
+pub fn failed(call: &str, error: Errno, len: usize, name: Rank) -> Error {
+    match error {
+        Errno::SRCH => Missing::Gone(error).of(name, "process"),
+        _ => {
+            let what = format!("{error}, {len} bytes, with rank {name}");
+            Error::transport(call, what, "CIRCULANT_SHM_COPY=ring does without")
+        }
+    }
 }
 
 fn last_error() -> Errno {

@@ -7,8 +7,8 @@
 
 use smallvec::SmallVec;
 
-use super::board::{CHUNK, CHUNKS, Chunk, Chunks, Destination};
-use super::joint::{Carried, Offer, Origin};
+use super::board::{CHUNK, CHUNKS, Chunk, Chunks, Destination, Origin};
+use super::joint::{Carried, Offer};
 use super::peer::{Handles, Peer, Reach};
 use super::ring::{Place, Reader};
 use super::{Regions, Run, gather, wake};
