@@ -20,6 +20,10 @@ const COPIES: f64 = 3.0;
 /// 1.06 times the link's bound from 256 KiB on, on the circulant graph 1.01 with 8 ranks, 1.02 to 1.1 with 16 and
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
+/// What that costs on the circulant graph, as a share of the time on the link, by the square of the ranks to a core:
+/// fitted. Over 8 ranks on two cores the ring takes 1.1 of the circulant graph's time for 16 KiB, 1.05 for 32, and 0.99
+/// from 128 on; over 16 ranks 1.1 to 1.25 for 32 KiB, and 0.75 to 0.93 for 64.
+const ASTRAY: f64 = 0.002;
 
 /// What a round of small messages takes where ranks share cores, in terms of a [hop](Costs::hop): fitted, over
 /// TCP. Over 8, 16 and 36 ranks on two cores an allreduce of whole vectors of 1 and 2 KiB takes 0.5 to 0.8 of the time
@@ -117,20 +121,32 @@ impl Problem {
 
     /// The same for parts, where it is not whole parts on the circulant graph.
     pub(super) fn parts_algorithm(&self, costs: &Costs) -> Option<&'static str> {
-        if self.is_even() {
+        let few = self.few_have_parts();
+        if self.is_even() && !few {
             return self.ring_pays(costs).then_some("ring");
         }
         if self.ring_of_blocks_pays(costs) {
             return Some("ring-n");
         }
-        (self.blocks_of_parts(costs) > 1).then_some("circulant-n")
+        (few || self.blocks_of_parts(costs) > 1).then_some("circulant-n")
+    }
+
+    /// Whether so few ranks have a part that leaving out the others' saves messages: whole parts of all travel in `q`
+    /// messages a rank, with something in them or not. Of 1 KiB that one of 8 ranks on two cores has an allgatherv takes
+    /// 0.79 of the time, a reduce_scatter 0.75.
+    fn few_have_parts(&self) -> bool {
+        (1..=self.q()).contains(&self.around.filled())
     }
 
     /// Whether the ring is faster than the circulant graph though it has more rounds: where ranks share cores,
     /// they are never quite in step, and at a new neighbour in each round one that is ahead meets one that is
-    /// late; on the ring each follows the other. Not where a part is on the link for less than a hop takes.
+    /// late; on the ring each follows the other. Not where a part is on the link for less than a hop takes, nor where
+    /// processors copy for longer than links carry: 16 ranks that share memory take up to twice as long on the ring.
     fn ring_pays(&self, costs: &Costs) -> bool {
-        costs.crowd > FEW && self.bytes > SMALL && self.outlasts_a_hop(costs)
+        let further_rounds = f64::from(self.others().saturating_sub(self.q()));
+        let astray = self.on_the_link(costs) * ASTRAY * costs.crowd.powi(2);
+        let pays = astray > further_rounds * costs.latency && !costs.copies_outlast_links();
+        costs.crowd > FEW && self.bytes > SMALL && self.outlasts_a_hop(costs) && pays
     }
 
     /// Whether parts that are handed out or collected go straight between the root and their ranks: where they are long

@@ -40,6 +40,11 @@ impl Around {
         Around { half: half(counts) * unit, filled, cuts: std::array::from_fn(cut) }
     }
 
+    /// How many parts are not empty, where that is known.
+    pub(super) fn filled(&self) -> u32 {
+        self.filled
+    }
+
     /// Where parts are of one size, or there are none: nothing is gained by cutting them.
     pub fn uncut(half: u64) -> Around {
         Around { half, filled: 0, cuts: [Cut { blocks: 1, lag: 0 }; CUTS] }

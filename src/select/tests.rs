@@ -124,6 +124,31 @@ fn the_ring_is_for_crowds_and_for_parts_that_differ() {
 }
 
 #[test]
+fn the_ring_is_taken_where_being_out_of_step_costs_more_than_its_further_rounds() {
+    let link = |crowd| Costs { latency: 3e-5, byte: 7e-8, block: 6e-6, crowd, shared: false };
+    let name = |p: usize, kib: usize, costs: Costs| {
+        parts(p as u32, &vec![(kib << 10) / p; p]).algorithm(&costs).unwrap().name
+    };
+    assert_eq!([16, 32, 128].map(|kib| name(8, kib, link(4.0))), ["circulant", "circulant", "ring"]);
+    assert_eq!([16, 32, 64].map(|kib| name(16, kib, link(8.0))), ["circulant", "circulant", "ring"]);
+    let memory = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 8.0, shared: true };
+    assert_eq!(name(16, 1 << 20, memory), "circulant", "all wait for processors");
+}
+
+#[test]
+fn parts_that_few_have_leave_the_others_out_however_short_they_are() {
+    let name = |counts: &[usize]| {
+        let problem = parts(counts.len() as u32, counts);
+        let entry = problem.algorithm(&Costs::default()).unwrap();
+        (entry.name, problem.blocks(entry, &Costs::default(), FREE))
+    };
+    assert_eq!((name(&[8, 0]), name(&[0, 0, 8])), (("circulant-n", 1), ("circulant-n", 1)));
+    assert_eq!(name(&[0, 8, 0, 8, 0, 0, 8, 0]), ("circulant-n", 1));
+    assert_eq!(name(&[8, 8, 0, 8, 0, 0, 8, 0]), ("circulant", 1), "each rank makes as many puts either way");
+    assert_eq!((name(&[8, 8]), name(&[0; 8])), (("circulant", 1), ("circulant", 1)));
+}
+
+#[test]
 fn parts_that_differ_are_cut_on_the_ring_until_empty_neighbours_no_longer_count() {
     let link = |crowd| Costs { latency: 4e-5, byte: 7e-8, block: 8e-6, crowd, shared: false };
     let name = |p: usize, bytes: usize, costs| {
