@@ -9,8 +9,10 @@ use crate::engine::operation::Pace;
 use crate::engine::run::LOOKAHEAD;
 use crate::engine::staging::STAGES;
 
-/// Rounds that a leader looks ahead beyond, so that its node's ranks do not hold up the network.
-const BESIDE: u32 = 8;
+/// Rounds that a leader looks ahead beyond, so that its node's ranks do not hold up the network. Those of the network
+/// among them go ahead of their turn: with 8 nodes of 4 ranks on two cores a reduction of 1 MiB takes 1.05 of the time
+/// with 8, 1.1 with 24.
+const BESIDE: u32 = 2;
 /// A staged piece is so large that a further one costs this share of its time on the link.
 const PIECE_SHARE: f64 = 0.025;
 /// Bytes of a staged piece, and of a put by turns, at least and at most. A leg that waits for all before it

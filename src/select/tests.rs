@@ -1,6 +1,5 @@
 //! What is chosen, rule by rule.
 
-use super::blocks::PARCELS;
 use super::*;
 use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::staging::STAGES;
@@ -194,7 +193,15 @@ fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
     let blocks = broadcast.blocks(entry, &crowd, FREE);
     assert_eq!((entry.name, blocks), ("leader", whole(4 << 20, 8).blocks_of_whole(&crowd, FREE)));
     assert_eq!(broadcast.chunk(entry, blocks, &alone), 1);
-    assert_eq!(broadcast.chunk(entry, blocks, &crowd), blocks.div_ceil(PARCELS));
+    let parcels = |problem: Problem| {
+        let entry = problem.algorithm(&crowd).unwrap();
+        let blocks = problem.blocks(entry, &crowd, FREE);
+        let rounds = if entry.name == "leader-ring" { 8 * blocks } else { blocks };
+        rounds.div_ceil(problem.chunk(entry, blocks, &crowd))
+    };
+    let vectors = [192 << 10, 512 << 10].map(|bytes| parcels(on_nodes(whole(bytes, 32))));
+    assert_eq!((vectors, parcels(broadcast)), ([7, 19], 46), "of 24 KiB or more, of whole blocks");
+    assert_eq!(parcels(on_nodes(parts(32, &[100_000; 32]))), 8);
 }
 
 #[test]
