@@ -45,6 +45,10 @@ fn all_calls(comm: &Communicator, other: &Communicator, time: u64, len: usize) {
     assert!(one.into_iter().eq(from(value(root, time), len)));
 
     let mut one = own();
+    comm.run(&mut one, by_hand(root, time)).unwrap();
+    assert!(one.into_iter().eq(from(value(root, time), len)));
+
+    let mut one = own();
     other.run(&mut one, Call::allreduce(Sum)).unwrap();
     assert_eq!(one, sums);
 
@@ -87,6 +91,17 @@ fn all_calls(comm: &Communicator, other: &Communicator, time: u64, len: usize) {
     comm.run(&mut digits, Call::allreduce(fold::ordered(join))).unwrap();
     comm.run_window(&mut window, Call::reduce(root, fold::ordered(join))).unwrap();
     assert!((0..len).all(|i| digits[i] == right(i) && (me != root || window[i] == right(i))));
+}
+
+/// A broadcast by a name, or in a number of blocks, that changes with time.
+fn by_hand(root: Rank, time: u64) -> Call<u64> {
+    let call = Call::broadcast(root);
+    match time % 4 {
+        0 => call.algorithm("mst"),
+        1 => call.algorithm("linear"),
+        2 => call.algorithm("circulant").blocks(3),
+        _ => call.blocks(2),
+    }
 }
 
 /// Digits behind digits, each with the power of ten that its successors shift it by.
@@ -313,4 +328,27 @@ fn an_operator_that_fails_when_its_call_is_repeated_fails_that_call() {
         sum(30).err().map_or_else(String::new, |error| error.to_string())
     });
     assert!(said.iter().any(|said| said.contains("too much")), "{said:?}");
+}
+
+#[test]
+fn a_call_is_not_another_one_again_that_has_another_algorithm_or_number_of_blocks() {
+    let comms = Communicator::loopback(2, 1).unwrap();
+    let worlds: Vec<_> = comms.iter().map(|comm| Arc::clone(&comm.world)).collect();
+    let said = on_threads(comms, |comm| {
+        let broadcast = |call: Call<u64>| comm.run(&mut [7], call);
+        for time in 0..8 {
+            broadcast(by_hand(0, time)).unwrap();
+        }
+        let unknown = broadcast(Call::broadcast(0).algorithm("mist")).unwrap_err().to_string();
+        assert!(unknown.contains("no algorithm `mist`"), "{unknown}");
+        // Each remembers both, and makes the one that the other does not.
+        let sum = |name| comm.run(&mut [7_u64, 8], Call::allreduce(Sum).algorithm(name));
+        let names = ["recursive-doubling", "circulant"];
+        names.into_iter().cycle().take(4).for_each(|name| sum(name).unwrap());
+        let error = sum(names[comm.rank() as usize]).unwrap_err();
+        // As threads have no lifeline to tell the other by.
+        worlds[1 - comm.rank() as usize].engine().shut_down(error.clone());
+        error.to_string()
+    });
+    assert!(said.iter().any(|said| said.contains("disagree")), "{said:?}");
 }

@@ -76,9 +76,6 @@ impl Communicator {
             Counts::Each(counts) => Some(Cow::Borrowed(&**counts)),
             Counts::Pairs(..) => return None,
         };
-        if call.algorithm.is_some() || call.blocks.is_some() {
-            return None;
-        }
         Some(Ask {
             communicator: self.number,
             collective: call.collective,
@@ -89,6 +86,8 @@ impl Communicator {
             fold: call.fold.as_ref().map(|fold| fold.numbers()),
             commutes: call.fold.as_ref().is_none_or(|fold| fold.commutes()),
             apart: ends.to.is_some(),
+            algorithm: call.algorithm.as_deref().map(Cow::Borrowed),
+            blocks: call.blocks,
         })
     }
 

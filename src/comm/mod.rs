@@ -260,6 +260,8 @@ impl Communicator {
             fold: None,
             commutes: true,
             apart: false,
+            algorithm: None,
+            blocks: None,
         };
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {

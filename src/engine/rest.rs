@@ -36,12 +36,18 @@ pub struct Ask<'c> {
     pub commutes: bool,
     /// Whether what comes in has a memory of its own.
     pub apart: bool,
+    /// The algorithm, where it is named.
+    pub algorithm: Option<Cow<'c, str>>,
+    /// How many blocks, where that is told.
+    pub blocks: Option<u32>,
 }
 
 impl Ask<'_> {
     /// To be kept.
     pub fn into_owned(self) -> Ask<'static> {
-        Ask { counts: self.counts.map(|counts| Cow::Owned(counts.into_owned())), ..self }
+        let counts = self.counts.map(|counts| Cow::Owned(counts.into_owned()));
+        let algorithm = self.algorithm.map(|name| Cow::Owned(name.into_owned()));
+        Ask { counts, algorithm, ..self }
     }
 }
 
