@@ -44,9 +44,12 @@ fn all_calls(comm: &Communicator, other: &Communicator, time: u64, len: usize) {
     comm.run(&mut one, Call::broadcast(root)).unwrap();
     assert!(one.into_iter().eq(from(value(root, time), len)));
 
-    let mut one = own();
-    comm.run(&mut one, by_hand(root, time)).unwrap();
-    assert!(one.into_iter().eq(from(value(root, time), len)));
+    let first = time;
+    for time in [first, first + 1] {
+        let mut one: Vec<_> = from(value(me, time), len).collect();
+        comm.run(&mut one, by_hand(root, first)).unwrap();
+        assert!(one.into_iter().eq(from(value(root, time), len)));
+    }
 
     let mut one = own();
     other.run(&mut one, Call::allreduce(Sum)).unwrap();
@@ -330,25 +333,39 @@ fn an_operator_that_fails_when_its_call_is_repeated_fails_that_call() {
     assert!(said.iter().any(|said| said.contains("too much")), "{said:?}");
 }
 
-#[test]
-fn a_call_is_not_another_one_again_that_has_another_algorithm_or_number_of_blocks() {
+/// Makes a call.
+type Maker = fn() -> Call<u64>;
+
+/// What two ranks say that have made both broadcasts several times, and then each makes another one.
+fn said_of(calls: [Maker; 2]) -> Vec<String> {
     let comms = Communicator::loopback(2, 1).unwrap();
     let worlds: Vec<_> = comms.iter().map(|comm| Arc::clone(&comm.world)).collect();
-    let said = on_threads(comms, |comm| {
-        let broadcast = |call: Call<u64>| comm.run(&mut [7], call);
-        for time in 0..8 {
-            broadcast(by_hand(0, time)).unwrap();
-        }
-        let unknown = broadcast(Call::broadcast(0).algorithm("mist")).unwrap_err().to_string();
+    on_threads(comms, |comm| {
+        let me = comm.rank() as usize;
+        let run = |call: Call<u64>| {
+            let mut data = [7 + me as u64];
+            comm.run(&mut data, call).map(|()| assert_eq!(data, [7]))
+        };
+        calls.iter().cycle().take(6).for_each(|call| run(call()).unwrap());
+        let unknown = run(Call::broadcast(0).algorithm("mist")).unwrap_err().to_string();
         assert!(unknown.contains("no algorithm `mist`"), "{unknown}");
-        // Each remembers both, and makes the one that the other does not.
-        let sum = |name| comm.run(&mut [7_u64, 8], Call::allreduce(Sum).algorithm(name));
-        let names = ["recursive-doubling", "circulant"];
-        names.into_iter().cycle().take(4).for_each(|name| sum(name).unwrap());
-        let error = sum(names[comm.rank() as usize]).unwrap_err();
+        // Rank 0 may have put all it has to, and be over: what it hears of then is the barrier.
+        let error = run(calls[me]()).and_then(|()| comm.barrier()).unwrap_err();
         // As threads have no lifeline to tell the other by.
-        worlds[1 - comm.rank() as usize].engine().shut_down(error.clone());
+        worlds[1 - me].engine().shut_down(error.clone());
         error.to_string()
-    });
-    assert!(said.iter().any(|said| said.contains("disagree")), "{said:?}");
+    })
+}
+
+#[test]
+fn a_call_is_not_another_one_again_that_has_another_algorithm_or_number_of_blocks() {
+    let pairs: [[Maker; 2]; 3] = [
+        [|| Call::broadcast(0).algorithm("mst"), || Call::broadcast(0).algorithm("linear")],
+        [|| Call::broadcast(0).blocks(2), || Call::broadcast(0).blocks(3)],
+        [|| Call::broadcast(0), || Call::broadcast(0).algorithm("linear").blocks(1)],
+    ];
+    for pair in pairs {
+        let said = said_of(pair);
+        assert!(said.iter().any(|said| said.contains("disagree")), "{said:?}");
+    }
 }

@@ -20,7 +20,7 @@ const COPIES: f64 = 3.0;
 /// 1.06 times the link's bound from 256 KiB on, on the circulant graph 1.01 with 8 ranks, 1.02 to 1.1 with 16 and
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
-/// What that costs on the circulant graph, as a share of the time on the link, by the square of the ranks to a core:
+/// What being out of step costs on the circulant graph, as a share of the time on the link, by the square of the ranks to a core:
 /// fitted. Over 8 ranks on two cores the ring takes 1.1 of the circulant graph's time for 16 KiB, 1.05 for 32, and 0.99
 /// from 128 on; over 16 ranks 1.1 to 1.25 for 32 KiB, and 0.75 to 0.93 for 64.
 const ASTRAY: f64 = 0.002;
@@ -121,7 +121,7 @@ impl Problem {
 
     /// The same for parts, where it is not whole parts on the circulant graph.
     pub(super) fn parts_algorithm(&self, costs: &Costs) -> Option<&'static str> {
-        let few = self.few_have_parts();
+        let few = self.few_have_parts(costs);
         if self.is_even() && !few {
             return self.ring_pays(costs).then_some("ring");
         }
@@ -133,9 +133,9 @@ impl Problem {
 
     /// Whether so few ranks have a part that leaving out the others' saves messages: whole parts of all travel in `q`
     /// messages a rank, with something in them or not. Of 1 KiB that one of 8 ranks on two cores has an allgatherv takes
-    /// 0.79 of the time, a reduce_scatter 0.75.
-    fn few_have_parts(&self) -> bool {
-        (1..=self.q()).contains(&self.around.filled())
+    /// 0.69 to 0.79 of the time, a reduce_scatter 0.71 to 0.75. Where all of it fits a slot, as nothing else was measured.
+    fn few_have_parts(&self, costs: &Costs) -> bool {
+        (1..=self.q()).contains(&self.around.filled()) && self.bytes <= costs.in_slot_of(self.collective)
     }
 
     /// Whether the ring is faster than the circulant graph though it has more rounds: where ranks share cores,

@@ -20,11 +20,11 @@ const QUICK: f64 = 8.0;
 /// The last block is as large as the others.
 const EQUAL: u16 = 256;
 
-/// In how many parcels a crowded node's leader hands on what it gets, at least and at most: the last one comes so
-/// much later than from the network, and a reduction's first one goes there so much later.
+/// In about how many parcels a crowded node's leader hands on what it gets, at least and at most: the last one comes
+/// so much later than from the network, and a reduction's first one goes there so much later.
 pub(super) const PARCELS: (u32, u32) = (8, 48);
 /// Bytes of a vector that are worth a parcel. With 8 nodes of 4 ranks on two cores a reduction of 1 MiB takes 0.95 of
-/// the time in 43 parcels that it takes in 8, a broadcast 0.99; of 64 KiB 1.05.
+/// the time in 43 parcels that it takes in 8, a broadcast 0.99; a reduction of 64 KiB 1.05 of it in 32.
 const PARCEL: u64 = 24 << 10;
 
 /// As long as a further block costs less than this share of its time on the link, blocks are made smaller
@@ -183,7 +183,8 @@ impl Problem {
     fn parcels(&self, entry: &Entry) -> u32 {
         match self.collective.numbering() {
             Numbering::Whole if !is_on_ring(entry) => {
-                (self.bytes / PARCEL).clamp(PARCELS.0.into(), PARCELS.1.into()) as u32
+                let share = self.bytes / u64::from(self.leaders(entry));
+                (share / PARCEL).clamp(PARCELS.0.into(), PARCELS.1.into()) as u32
             }
             _ => PARCELS.0,
         }

@@ -129,7 +129,9 @@ fn the_ring_is_taken_where_being_out_of_step_costs_more_than_its_further_rounds(
         parts(p as u32, &vec![(kib << 10) / p; p]).algorithm(&costs).unwrap().name
     };
     assert_eq!([16, 32, 128].map(|kib| name(8, kib, link(4.0))), ["circulant", "circulant", "ring"]);
-    assert_eq!([16, 32, 64].map(|kib| name(16, kib, link(8.0))), ["circulant", "circulant", "ring"]);
+    assert_eq!([32, 64].map(|kib| name(16, kib, link(8.0))), ["circulant", "ring"]);
+    let slow_start = Costs { latency: 3e-5, ..link(3.0) };
+    assert_eq!(name(16, 64, slow_start), "circulant", "a part is on the link for longer than a hop");
     let memory = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 8.0, shared: true };
     assert_eq!(name(16, 1 << 20, memory), "circulant", "all wait for processors");
 }
@@ -145,6 +147,7 @@ fn parts_that_few_have_leave_the_others_out_however_short_they_are() {
     assert_eq!(name(&[0, 8, 0, 8, 0, 0, 8, 0]), ("circulant-n", 1));
     assert_eq!(name(&[8, 8, 0, 8, 0, 0, 8, 0]), ("circulant", 1), "each rank makes as many puts either way");
     assert_eq!((name(&[8, 8]), name(&[0; 8])), (("circulant", 1), ("circulant", 1)));
+    assert_eq!(name(&[1 << 20, 0]), ("circulant", 1), "more than a slot's worth");
 }
 
 #[test]
@@ -202,6 +205,10 @@ fn where_ranks_share_nodes_leaders_do_what_the_nodes_would() {
     let vectors = [192 << 10, 512 << 10].map(|bytes| parcels(on_nodes(whole(bytes, 32))));
     assert_eq!((vectors, parcels(broadcast)), ([7, 19], 46), "of 24 KiB or more, of whole blocks");
     assert_eq!(parcels(on_nodes(parts(32, &[100_000; 32]))), 8);
+    let by_four = Problem { leaders: 4, ..on_nodes(whole(1 << 20, 32)) };
+    let entry = by_four.algorithm(&crowd).unwrap();
+    let blocks = by_four.blocks(entry, &crowd, FREE);
+    assert_eq!((blocks / 4).div_ceil(by_four.chunk(entry, blocks, &crowd)), 10, "of a quarter each");
 }
 
 #[test]
