@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::tests::{faulty, on_threads};
+use super::tests::{faulty, on_threads, said_of_different_calls};
 use super::*;
 use crate::comm::request::Prepared;
 use crate::fold::element::Element;
@@ -336,27 +336,6 @@ fn an_operator_that_fails_when_its_call_is_repeated_fails_that_call() {
 /// Makes a call.
 type Maker = fn() -> Call<u64>;
 
-/// What two ranks say that have made both broadcasts several times, and then each makes another one.
-fn said_of(calls: [Maker; 2]) -> Vec<String> {
-    let comms = Communicator::loopback(2, 1).unwrap();
-    let worlds: Vec<_> = comms.iter().map(|comm| Arc::clone(&comm.world)).collect();
-    on_threads(comms, |comm| {
-        let me = comm.rank() as usize;
-        let run = |call: Call<u64>| {
-            let mut data = [7 + me as u64];
-            comm.run(&mut data, call).map(|()| assert_eq!(data, [7]))
-        };
-        calls.iter().cycle().take(6).for_each(|call| run(call()).unwrap());
-        let unknown = run(Call::broadcast(0).algorithm("mist")).unwrap_err().to_string();
-        assert!(unknown.contains("no algorithm `mist`"), "{unknown}");
-        // Rank 0 may have put all it has to, and be over: what it hears of then is the barrier.
-        let error = run(calls[me]()).and_then(|()| comm.barrier()).unwrap_err();
-        // As threads have no lifeline to tell the other by.
-        worlds[1 - me].engine().shut_down(error.clone());
-        error.to_string()
-    })
-}
-
 #[test]
 fn a_call_is_not_another_one_again_that_has_another_algorithm_or_number_of_blocks() {
     let pairs: [[Maker; 2]; 3] = [
@@ -365,7 +344,19 @@ fn a_call_is_not_another_one_again_that_has_another_algorithm_or_number_of_block
         [|| Call::broadcast(0), || Call::broadcast(0).algorithm("linear").blocks(1)],
     ];
     for pair in pairs {
-        let said = said_of(pair);
+        let said = said_of_different_calls(|comm, which| {
+            let mut data = [7 + u64::from(comm.rank())];
+            comm.run(&mut data, pair[which]()).map(|()| assert_eq!(data, [7]))
+        });
         assert!(said.iter().any(|said| said.contains("disagree")), "{said:?}");
     }
+}
+
+#[test]
+fn an_unknown_algorithm_is_an_error_though_the_call_was_made_before() {
+    let comm = &Communicator::loopback(1, 0).unwrap()[0];
+    let run = |name: &str| comm.run(&mut [7_u64], Call::broadcast(0).algorithm(name));
+    (0..3).for_each(|_| run("mst").unwrap());
+    let unknown = run("mist").unwrap_err().to_string();
+    assert!(unknown.contains("no algorithm `mist`"), "{unknown}");
 }

@@ -319,20 +319,27 @@ fn a_call_that_is_remembered_has_let_go_of_its_operator() {
     });
 }
 
-#[test]
-fn ranks_that_disagree_after_calls_that_were_made_again_are_told_both() {
+/// What two ranks say that have made both of two calls several times, and then each makes another one.
+pub(super) fn said_of_different_calls(
+    make: impl Fn(&Communicator, usize) -> Result<()> + Sync,
+) -> Vec<String> {
     let comms = Communicator::loopback(2, 9).unwrap();
     let worlds: Vec<_> = comms.iter().map(|comm| Arc::clone(&comm.world)).collect();
-    let said = on_threads(comms, |comm| {
-        for bytes in [8, 16, 8, 16] {
-            comm.run(&mut vec![1_u8; bytes], Call::allreduce(Sum)).unwrap();
-        }
-        let bytes = 8 + 8 * comm.rank() as usize;
-        let error = comm.run(&mut vec![1_u8; bytes], Call::allreduce(Sum)).unwrap_err();
+    on_threads(comms, |comm| {
+        [0, 1, 0, 1].into_iter().for_each(|which| make(&comm, which).unwrap());
+        let me = comm.rank() as usize;
+        // Who only puts may be over, and hear of it in the barrier.
+        let error = make(&comm, me).and_then(|()| comm.barrier()).unwrap_err();
         // Whoever is told first may have sent nothing, and threads have no lifeline to tell the other by.
-        worlds[1 - comm.rank() as usize].engine().shut_down(error.clone());
+        worlds[1 - me].engine().shut_down(error.clone());
         error.to_string()
-    });
+    })
+}
+
+#[test]
+fn ranks_that_disagree_after_calls_that_were_made_again_are_told_both() {
+    let said =
+        said_of_different_calls(|comm, which| comm.run(&mut vec![1_u8; 8 + 8 * which], Call::allreduce(Sum)));
     assert!(said.iter().any(|said| said.contains("8 bytes") && said.contains("16 bytes")), "{said:?}");
 }
 

@@ -20,9 +20,9 @@ const COPIES: f64 = 3.0;
 /// 1.06 times the link's bound from 256 KiB on, on the circulant graph 1.01 with 8 ranks, 1.02 to 1.1 with 16 and
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
-/// What being out of step costs on the circulant graph, as a share of the time on the link, by the square of the ranks to a core:
-/// fitted. Over 8 ranks on two cores the ring takes 1.1 of the circulant graph's time for 16 KiB, 1.05 for 32, and 0.99
-/// from 128 on; over 16 ranks 1.1 to 1.25 for 32 KiB, and 0.75 to 0.93 for 64.
+/// What being out of step costs on the circulant graph, as a share of the time on the link, by the square of the ranks
+/// to a core: fitted. Over 8 ranks on two cores the ring takes 1.06 to 1.12 of the circulant graph's time for 16 KiB, 1.02
+/// to 1.06 for 32, and 0.99 to 1 from 128 on; over 16 ranks 1.08 to 1.46 for 32 KiB, and 0.75 to 1.02 for 64.
 const ASTRAY: f64 = 0.002;
 
 /// What a round of small messages takes where ranks share cores, in terms of a [hop](Costs::hop): fitted, over
@@ -135,13 +135,13 @@ impl Problem {
     /// messages a rank, with something in them or not. Of 1 KiB that one of 8 ranks on two cores has an allgatherv takes
     /// 0.69 to 0.79 of the time, a reduce_scatter 0.71 to 0.75. Where all of it fits a slot, as nothing else was measured.
     fn few_have_parts(&self, costs: &Costs) -> bool {
-        (1..=self.q()).contains(&self.around.filled()) && self.bytes <= costs.in_slot_of(self.collective)
+        (1..=self.q()).contains(&self.around.filled) && self.bytes <= costs.in_slot_of(self.collective)
     }
 
     /// Whether the ring is faster than the circulant graph though it has more rounds: where ranks share cores,
     /// they are never quite in step, and at a new neighbour in each round one that is ahead meets one that is
     /// late; on the ring each follows the other. Not where a part is on the link for less than a hop takes, nor where
-    /// processors copy for longer than links carry: 16 ranks that share memory take up to twice as long on the ring.
+    /// processors copy for longer than links carry: 16 ranks that share memory take 1.3 to 2 times as long on the ring up to 1 MiB.
     fn ring_pays(&self, costs: &Costs) -> bool {
         let further_rounds = f64::from(self.others().saturating_sub(self.q()));
         let astray = self.on_the_link(costs) * ASTRAY * costs.crowd.powi(2);

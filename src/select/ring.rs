@@ -15,7 +15,7 @@ pub struct Around {
     /// Bytes of the half that has most: of parts of half the ranks, one after another.
     pub half: u64,
     /// How many parts are not empty; 0 where none is to be cut.
-    filled: u32,
+    pub(super) filled: u32,
     /// The numbers of blocks to choose from, from the fewest on.
     cuts: [Cut; CUTS],
 }
@@ -38,11 +38,6 @@ impl Around {
         let lags = lags(counts, blocks.map(|blocks| largest as f64 / f64::from(blocks)));
         let cut = |k: usize| Cut { blocks: blocks[k], lag: (lags[k] * unit as f64) as u64 };
         Around { half: half(counts) * unit, filled, cuts: std::array::from_fn(cut) }
-    }
-
-    /// How many parts are not empty, where that is known.
-    pub(super) fn filled(&self) -> u32 {
-        self.filled
     }
 
     /// Where parts are of one size, or there are none: nothing is gained by cutting them.
