@@ -10,9 +10,9 @@
  * MPI_SUM, the root is rank 0.
  *
  * An iteration is barrier, start, operation, stop; its time is the largest over the ranks. There are
- * as many iterations as fit SECONDS, 3 to 10000. Afterwards the operation runs once more over results
- * that are wrong everywhere, and every element is checked on every rank: one that is wrong makes the
- * exit code 1, and there is no line.
+ * as many iterations as fit SECONDS, 3 to 10000, after a warm-up of as long, 0.1 s at most. Afterwards
+ * the operation runs once more over results that are wrong everywhere, and every element is checked on
+ * every rank: one that is wrong makes the exit code 1, and there is no line.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@
 enum { FEWEST = 3, MOST = 10000, ROOT = 0, PAGE = 4096 };
 
 static const MPI_Comm world = MPI_COMM_WORLD;
+static const double WARM_UP = 0.1;
 static int ranks, me;
 
 /* Each rank has a share of n ints; `in` and `out` have room for all n. */
@@ -176,14 +177,25 @@ static double once(const struct collective *c, struct job *j)
     return 1e6 * (MPI_Wtime() - start);
 }
 
-/* All ranks agree how many iterations fit, by the second of two untimed ones. */
+/* What an iteration takes, by twice as many untimed ones as before until they took about half of WARM_UP, as
+ * memory is slow for some time after a machine idled. All ranks take the root's word. */
+static double warm_up(const struct collective *c, struct job *j, double seconds)
+{
+    once(c, j);
+    for (int count = 1;; count *= 2) {
+        MPI_Barrier(world);
+        double start = MPI_Wtime();
+        for (int i = 0; i < count; i++) once(c, j);
+        MPI_Barrier(world);
+        double took = MPI_Wtime() - start;
+        MPI_Bcast(&took, 1, MPI_DOUBLE, ROOT, world);
+        if (2 * took >= (seconds < WARM_UP ? seconds : WARM_UP)) return took / count;
+    }
+}
+
 static int iterations(const struct collective *c, struct job *j, double seconds)
 {
-    double us, slowest;
-    once(c, j);
-    us = once(c, j);
-    MPI_Allreduce(&us, &slowest, 1, MPI_DOUBLE, MPI_MAX, world);
-    double fit = 1e6 * seconds / slowest;
+    double fit = seconds / warm_up(c, j, seconds);
     return fit < FEWEST ? FEWEST : fit > MOST ? MOST : (int)fit;
 }
 

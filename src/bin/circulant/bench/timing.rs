@@ -6,12 +6,16 @@ use circulant::comm::{Call, Communicator};
 use circulant::error::Result;
 use circulant::fold::Max;
 
+/// Seconds for which it is done untimed: on a virtual machine that idled, memory is slow for as long.
+const WARM_UP: f64 = 0.1;
+
 /// What is timed: the same on all ranks.
 pub type Act<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// As many iterations as fit the seconds, each with the largest time over the ranks; all ranks get them.
 pub fn iterate(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<Vec<f64>> {
-    let count = iterations(comm, seconds, act)?;
+    let each = warm_up(comm, seconds.min(WARM_UP), act)?;
+    let count = (seconds / each).clamp(5.0, 10_000.0) as usize;
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
         times.push(timed(comm, act)?);
@@ -20,17 +24,25 @@ pub fn iterate(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<Vec<f6
     Ok(times)
 }
 
-/// By one that does not count, from barrier to barrier: a rank's own part may be over long before the
-/// others'. All ranks take rank 0's word.
-fn iterations(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<usize> {
+/// What an iteration takes, from barrier to barrier: a rank's own part may be over long before the others'.
+/// Found by twice as many as before until they took so long. All ranks take rank 0's word.
+fn warm_up(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<f64> {
     timed(comm, act)?;
-    comm.barrier()?;
-    let start = Instant::now();
-    timed(comm, act)?;
-    comm.barrier()?;
-    let mut count = [(seconds / start.elapsed().as_secs_f64()).clamp(5.0, 10_000.0) as u64];
-    comm.run(&mut count, Call::broadcast(0))?;
-    Ok(count[0] as usize)
+    let mut count = 1;
+    loop {
+        comm.barrier()?;
+        let start = Instant::now();
+        for _ in 0..count {
+            timed(comm, act)?;
+        }
+        comm.barrier()?;
+        let mut took = [start.elapsed().as_secs_f64()];
+        comm.run(&mut took, Call::broadcast(0))?;
+        if 2.0 * took[0] >= seconds {
+            return Ok(took[0] / f64::from(count));
+        }
+        count *= 2;
+    }
 }
 
 fn timed(comm: &Communicator, act: Act<'_>) -> Result<f64> {

@@ -74,7 +74,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Tense::Slice)]
     tense: Tense,
 
-    /// Aim at this many seconds a measurement (5 to 10000 iterations)
+    /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, 0.1 s at most
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = super::duration)]
     seconds: f64,
 
