@@ -43,6 +43,44 @@ pub struct Call<T> {
     element: PhantomData<fn(T)>,
 }
 
+/// A [`Call`], or a reference to one that is made again and again: its operator and counts have memory of their own, which
+/// is then asked for once.
+///
+/// ```
+/// # use circulant::comm::{Communicator, Call};
+/// # use circulant::fold::Max;
+/// # fn main() -> circulant::error::Result<()> {
+/// # let comm = &Communicator::loopback(1, 0)?[0];
+/// let largest = Call::allreduce(Max);
+/// for step in 0..10 {
+///     comm.run(&mut [step], &largest)?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub trait AsCall<T>: sealed::Sealed {
+    /// The call.
+    fn as_call(&self) -> &Call<T>;
+}
+
+impl<T> AsCall<T> for Call<T> {
+    fn as_call(&self) -> &Call<T> {
+        self
+    }
+}
+
+impl<T> AsCall<T> for &Call<T> {
+    fn as_call(&self) -> &Call<T> {
+        self
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<T> Sealed for super::Call<T> {}
+    impl<T> Sealed for &super::Call<T> {}
+}
+
 /// A [`Call`] on elements whose type is known at run time only: what callers from other languages make.
 #[derive(Clone)]
 pub struct RawCall {

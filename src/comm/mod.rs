@@ -51,7 +51,7 @@ use crate::select::Costs;
 use crate::transport::Transport;
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
-pub use call::Call;
+pub use call::{AsCall, Call};
 use call::RawCall;
 use channels::Banks;
 use join::About;
@@ -327,38 +327,42 @@ impl Communicator {
     /// Arguments that do not fit this rank's buffer or communicator (nothing is sent then); ranks that do not
     /// agree on the call; an operator that fails or panics on any rank (all ranks hear of it); a rank that is
     /// lost. After any but the first the communicator is of no more use.
-    pub fn run<T: Element>(&self, data: &mut [T], call: Call<T>) -> Result<()> {
-        let elements = call.raw.elements_of(data.len(), self.place)?;
+    pub fn run<T: Element>(&self, data: &mut [T], call: impl AsCall<T>) -> Result<()> {
+        let call = &call.as_call().raw;
+        let elements = call.elements_of(data.len(), self.place)?;
         let lent = Lent::new(&mut data[..elements], &self.world);
-        let done = self.at_once(&call.raw, elements, lent.source());
+        let done = self.at_once(call, elements, lent.source());
         let checked = lent.check::<T>();
         done?;
         checked
     }
 
     /// [`run`](Self::run) on a window's elements: nothing is registered for the call.
-    pub fn run_window<T: Element>(&self, window: &mut Window<T>, call: Call<T>) -> Result<()> {
-        let elements = self.check_window(&call.raw, window)?;
-        let done = self.at_once(&call.raw, elements, window.source());
+    pub fn run_window<T: Element>(&self, window: &mut Window<T>, call: impl AsCall<T>) -> Result<()> {
+        let call = &call.as_call().raw;
+        let elements = self.check_window(call, window)?;
+        let done = self.at_once(call, elements, window.source());
         done.and(window.check())
     }
 
     /// Starts a call that goes on in this process's calls; the request gives the window back. Requests may
     /// be waited for in any order. See [`run`](Self::run).
-    pub fn start<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Request<T>> {
-        let elements = self.check_window(&call.raw, &window)?;
+    pub fn start<T: Element>(&self, window: Window<T>, call: impl AsCall<T>) -> Result<Request<T>> {
+        let call = &call.as_call().raw;
+        let elements = self.check_window(call, &window)?;
         let ends = Ends::one(Cow::Borrowed(window.source()));
-        let held = self.in_background(&call.raw, elements, ends, false)?;
+        let held = self.in_background(call, elements, ends, false)?;
         held.start()?;
         Ok(Request::new(window, held))
     }
 
     /// Prepares a call that is then started many times, without a word about memory at any start but the
     /// first. See [`run`](Self::run).
-    pub fn prepare<T: Element>(&self, window: Window<T>, call: Call<T>) -> Result<Prepared<T>> {
-        let elements = self.check_window(&call.raw, &window)?;
+    pub fn prepare<T: Element>(&self, window: Window<T>, call: impl AsCall<T>) -> Result<Prepared<T>> {
+        let call = &call.as_call().raw;
+        let elements = self.check_window(call, &window)?;
         let ends = Ends::one(Cow::Borrowed(window.source()));
-        let held = self.in_background(&call.raw, elements, ends, true)?;
+        let held = self.in_background(call, elements, ends, true)?;
         Ok(Prepared::new(window, held))
     }
 

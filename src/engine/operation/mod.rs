@@ -40,7 +40,6 @@ use crate::error::Result;
 use crate::fold::Fold;
 use crate::plan::{Leg, Side};
 use crate::rank::Rank;
-use crate::transport::Transport;
 use arrivals::Arrivals;
 use course::Course;
 use puts::Puts;
@@ -274,9 +273,9 @@ impl Operation {
         round: u32,
         from: Shown,
         offers: bool,
-        transport: &mut dyn Transport,
+        io: &mut Io,
     ) -> Result<std::result::Result<(), Unexpected>> {
-        let taken = self.arrivals.shown(round, from, offers, &mut self.course, transport)?;
+        let taken = self.arrivals.shown(round, from, offers, &mut self.course, io)?;
         self.settle();
         Ok(taken)
     }
@@ -310,9 +309,12 @@ impl Operation {
         self.settle();
     }
 
-    /// Tells the sources that it is ready, as far as the transport takes it.
-    pub fn tell(&mut self, io: &mut Io) -> Result<()> {
-        self.arrivals.tell(&self.course, io).map(|_| ())
+    /// Tells the sources that it is ready, as far as the transport takes it, and before that what a target can begin with.
+    pub fn announce(&mut self, io: &mut Io) -> Result<bool> {
+        if self.arrivals.none_is_told() {
+            self.puts.show_first(&mut self.course, io)?;
+        }
+        self.arrivals.tell(&self.course, io)
     }
 
     /// Tells the sources, takes in what has landed, and puts all that can be put.
@@ -321,7 +323,7 @@ impl Operation {
             return Ok(Pumped::All);
         }
         // First of all, so that no source waits for a word that is behind this rank's own blocks.
-        if !self.arrivals.tell(&self.course, io)? {
+        if !self.announce(io)? {
             return Ok(Pumped::HeldUp);
         }
         let done = self.put_all(io)?
@@ -337,7 +339,7 @@ impl Operation {
     /// False where the transport did not take something.
     fn put_all(&mut self, io: &mut Io) -> Result<bool> {
         loop {
-            self.arrivals.take_in(&mut self.course, &mut *io.transport)?;
+            self.arrivals.take_in(&mut self.course, io)?;
             if !self.puts.go_on(&mut self.course, io)? {
                 return Ok(false);
             }

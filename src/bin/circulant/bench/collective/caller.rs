@@ -89,11 +89,11 @@ impl Caller {
     pub fn call(&mut self, comm: &Communicator, subject: &Subject) -> Result<()> {
         match self {
             Caller::Barrier => comm.barrier(),
-            Caller::Slice(data, call) => comm.run(data, call.clone()),
-            Caller::Window(window, call) => comm.run_window(window, call.clone()),
+            Caller::Slice(data, call) => comm.run(data, &*call),
+            Caller::Window(window, call) => comm.run_window(window, &*call),
             Caller::Started(place, call) => {
                 if let Some(window) = place.take() {
-                    *place = Some(comm.start(window, call.clone())?.wait()?);
+                    *place = Some(comm.start(window, &*call)?.wait()?);
                 }
                 Ok(())
             }
