@@ -290,7 +290,7 @@ impl Engine {
         let oldest = self.oldest();
         let Some(Some(entry)) = self.operations.get_mut(handle) else { return Ok(()) };
         self.io.slots.spare(usize::from(entry.operation.turn() != oldest));
-        entry.operation.announce(&mut self.io).map(|_| ())
+        entry.operation.tell(&mut self.io)
     }
 
     /// Carries a task out, from beginning to end, where nobody else has the engine. See [`begin`](Self::begin).

@@ -115,11 +115,6 @@ impl Arrivals {
         self.told == self.sources.len() && self.loaded.is_empty()
     }
 
-    /// Whether no source has been told that this rank is ready.
-    pub fn none_is_told(&self) -> bool {
-        self.told == 0
-    }
-
     /// Tells the sources that this rank is ready, those of later rounds as rounds before have arrived: where all
     /// ranks tell all others at once, as in an all-to-all, the first blocks would wait behind these words. False where
     /// one could not be told.

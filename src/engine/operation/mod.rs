@@ -309,12 +309,9 @@ impl Operation {
         self.settle();
     }
 
-    /// Tells the sources that it is ready, as far as the transport takes it, and before that what a target can begin with.
-    pub fn announce(&mut self, io: &mut Io) -> Result<bool> {
-        if self.arrivals.none_is_told() {
-            self.puts.show_first(&mut self.course, io)?;
-        }
-        self.arrivals.tell(&self.course, io)
+    /// Tells the sources that it is ready, as far as the transport takes it.
+    pub fn tell(&mut self, io: &mut Io) -> Result<()> {
+        self.arrivals.tell(&self.course, io).map(|_| ())
     }
 
     /// Tells the sources, takes in what has landed, and puts all that can be put.
@@ -323,7 +320,7 @@ impl Operation {
             return Ok(Pumped::All);
         }
         // First of all, so that no source waits for a word that is behind this rank's own blocks.
-        if !self.announce(io)? {
+        if !self.arrivals.tell(&self.course, io)? {
             return Ok(Pumped::HeldUp);
         }
         let done = self.put_all(io)?

@@ -215,7 +215,7 @@ impl Puts {
     /// Begins a leg before its target is ready: in a message, where it fits, else by what is shown of it, if anything
     /// is. False where the transport did not take it.
     fn go_ahead(&mut self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {
-        let taken = if self.goes_in_message(order, course) {
+        let taken = if total(&course.stretches(order.round, Side::Put)) <= course.pace.ahead {
             let pieces = match course.rule.piece {
                 0 => 0,
                 piece => course.leg(order.round, Side::Put).staged.count(piece),
@@ -227,14 +227,9 @@ impl Puts {
             self.show_ahead(order, target, course, io)?
         };
         if taken {
-            self.targets[target].has_gone_ahead(course);
+            self.targets[target].ahead = course.iteration() + 1;
         }
         Ok(taken)
-    }
-
-    /// Whether a leg goes in a message to a target that is not ready.
-    fn goes_in_message(&self, order: Order, course: &Course) -> bool {
-        total(&course.stretches(order.round, Side::Put)) <= course.pace.ahead
     }
 
     fn put_in_message(&self, order: Order, target: usize, course: &mut Course, io: &mut Io) -> Result<bool> {

@@ -146,7 +146,14 @@ impl Puts {
         course: &mut Course,
         io: &mut Io,
     ) -> Result<bool> {
-        let Some((share, pieces)) = self.shared_ahead(order, target, course, &io.slots) else {
+        // Of calls in the background there may be many that their target has not begun: its slots are for others, too.
+        if !course.attended {
+            return Ok(true);
+        }
+        let unit = course.unit().filter(|_| self.targets[target].pieces == 0);
+        let leg = course.leg(order.round, Side::Put);
+        let pieces = leg.staged.count(course.rule.piece);
+        let Some(share) = self.shared_out(&leg, order.round, target, unit, course, &io.slots) else {
             return Ok(true);
         };
         let offered = match share.first {
@@ -158,7 +165,6 @@ impl Puts {
         if !self.show_share(Showing { shown: &shown, offers, pieces }, order, target, course, io)? {
             return Ok(false);
         }
-        self.targets[target].has_gone_ahead(course);
         match share.first {
             Some(first) => {
                 self.targets[target].busy = true;
@@ -167,38 +173,6 @@ impl Puts {
             None => course.run.sent(),
         }
         Ok(true)
-    }
-
-    /// How a leg would be shared, and in how many pieces it would else go, if its target were ready.
-    fn shared_ahead(
-        &self,
-        order: Order,
-        target: usize,
-        course: &Course,
-        slots: &Slots,
-    ) -> Option<(Share, u32)> {
-        // Of calls in the background there may be many that their target has not begun: its slots are for others, too.
-        if !course.attended {
-            return None;
-        }
-        let unit = course.unit().filter(|_| self.targets[target].pieces == 0);
-        let leg = course.leg(order.round, Side::Put);
-        let share = self.shared_out(&leg, order.round, target, unit, course, slots)?;
-        Some((share, leg.staged.count(course.rule.piece)))
-    }
-
-    /// Shows the first leg of all before this rank says to anyone that it is ready, where its target takes in the whole of
-    /// it: the target has something to do, and need not hear of anything else for that.
-    pub fn show_first(&mut self, course: &mut Course, io: &mut Io) -> Result<()> {
-        let Some(order) = self.next(course, &io.slots).filter(|_| course.is_direct()) else { return Ok(()) };
-        let Some(target) = self.in_plan.find(order.put.peer) else { return Ok(()) };
-        if self.targets[target].is_ready(course) || self.goes_in_message(order, course) {
-            return Ok(());
-        }
-        match self.shared_ahead(order, target, course, &io.slots) {
-            Some((Share { first: None, .. }, _)) => self.show_ahead(order, target, course, io).map(|_| ()),
-            _ => Ok(()),
-        }
     }
 
     /// Goes on with the legs that were shown before their targets were ready, and are ready now.

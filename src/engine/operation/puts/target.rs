@@ -82,11 +82,6 @@ impl Target {
         self.opening(course).filter(|_| self.pieces == 0)
     }
 
-    /// A leg has gone ahead, or cannot: the next ones wait.
-    pub fn has_gone_ahead(&mut self, course: &Course) {
-        self.ahead = course.iteration() + 1;
-    }
-
     /// Whether a leg may go in a message, or be shown, before its target is ready: one for each target, where it fits,
     /// so that the first blocks do not wait for a handshake.
     pub fn may_go_ahead(&self, course: &Course, slots: &Slots) -> bool {
