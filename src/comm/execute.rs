@@ -14,7 +14,7 @@ use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::{Operands, Source, Task};
+use crate::engine::{Engine, Operands, Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
@@ -50,7 +50,7 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                self.copy_own(call, elements, &ends);
+                self.copy_own(call, elements, &ends, &engine);
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands)? {
@@ -63,7 +63,7 @@ impl Communicator {
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);
         }
-        self.copy_own(call, elements, &ends);
+        self.copy_own(call, elements, &ends, &self.world.engine());
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
         self.world.run(task, ask)
@@ -92,9 +92,9 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) {
+    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, engine: &Engine) {
         if call.collective.numbering() == Numbering::Pairs {
-            self.own_part(call, elements, received(call, elements, ends), ends).make();
+            self.own_part(call, elements, received(call, elements, ends), ends, engine).make();
         }
     }
 
@@ -109,7 +109,7 @@ impl Communicator {
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
         let own = (call.collective.numbering() == Numbering::Pairs)
-            .then(|| self.own_part(call, elements, received, &ends));
+            .then(|| self.own_part(call, elements, received, &ends, &self.world.engine()));
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }
@@ -151,12 +151,24 @@ impl Communicator {
         let workspace = self.world.workspace(places.size() as usize)?;
         let (room, from, (to, at)) =
             (&workspace.region.memory, ends.from.memory(), landing(call, elements, ends));
-        let into = stretches(self.size(), |rank| places.start(rank)).map(|Stretch { part, place, len }| {
-            Move { source: from.clone(), from: part, target: room.clone(), to: place, len }
-        });
-        let out_of = stretches(self.size(), |rank| places.end(rank)).map(|Stretch { part, place, len }| {
-            Move { source: room.clone(), from: place, target: to.clone(), to: at + part, len }
-        });
+        let into =
+            stretches(self.size(), |rank| places.start(rank)).map(|Stretch { part, place, len }| Move {
+                source: from.clone(),
+                from: part,
+                target: room.clone(),
+                to: place,
+                len,
+                past_caches: false,
+            });
+        let out_of =
+            stretches(self.size(), |rank| places.end(rank)).map(|Stretch { part, place, len }| Move {
+                source: room.clone(),
+                from: place,
+                target: to.clone(),
+                to: at + part,
+                len,
+                past_caches: false,
+            });
         let (into, out_of) = (into.collect(), out_of.collect());
         Ok((workspace, into, out_of))
     }
@@ -185,6 +197,7 @@ impl Communicator {
             small: false,
             from: window.source().clone(),
             to: None,
+            touched: bytes as u64,
         };
         self.world.run(task, None)
     }

@@ -51,8 +51,8 @@ use crate::select::Costs;
 use crate::transport::Transport;
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
-pub use call::{AsCall, Call};
 use call::RawCall;
+pub use call::{AsCall, Call};
 use channels::Banks;
 use join::About;
 use lent::Lent;
@@ -393,6 +393,7 @@ fn barrier_task(place: Place, communicator: u32, group: Option<Arc<[Rank]>>, col
         small: true,
         from: Source::Unregistered(Memory::nothing()),
         to: None,
+        touched: 0,
     }
 }
 

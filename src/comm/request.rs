@@ -41,17 +41,21 @@ pub(super) struct Move {
     pub target: Memory,
     pub to: usize,
     pub len: usize,
+    /// Whether it goes past the caches.
+    pub past_caches: bool,
 }
 
 impl Move {
     /// `len` bytes.
     pub(super) fn part(target: &Source, to: usize, source: &Source, from: usize, len: usize) -> Self {
-        Move { source: source.memory().clone(), from, target: target.memory().clone(), to, len }
+        let (source, target) = (source.memory().clone(), target.memory().clone());
+        Move { source, from, target, to, len, past_caches: false }
     }
 
     /// Copies them.
     pub(super) fn make(&self) {
-        self.target.copy(self.to, &self.source, self.from, self.len);
+        let copy = if self.past_caches { Memory::copy_past_caches } else { Memory::copy };
+        copy(&self.target, self.to, &self.source, self.from, self.len);
     }
 }
 

@@ -363,6 +363,7 @@ impl Communicator {
             target: room.clone(),
             to: share.at * unit,
             len: share.len * unit,
+            past_caches: false,
         };
         let out_of = |share: &Share, memory: &Memory, at: usize| Move {
             source: room.clone(),
@@ -370,6 +371,7 @@ impl Communicator {
             target: memory.clone(),
             to: at,
             len: share.len * unit,
+            past_caches: false,
         };
         let lengths: Vec<usize> = shares.iter().map(|share| share.len).collect();
         let one = if segments == 1 { call.clone() } else { call.segment(&lengths) };

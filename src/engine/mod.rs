@@ -60,6 +60,12 @@ use staging::Pool;
 use tokens::Tokens;
 use vigil::{Vigil, Wait};
 
+/// Shares of a rank's part of the cache from which a call's copies go past it. Measured with two ranks in windows, L3 of 32
+/// MiB: broadcast of 12 MiB 0.87 of the time, of 16 MiB 0.55, of 8 MiB 1.3; alltoall of 8 MiB 0.75, of 4 MiB 1.1.
+const MOVED: f64 = 0.7;
+/// The same where what is copied has been folded: allreduce of 64 MiB 0.8, of 16 MiB 1.1, of 8 MiB 2.3.
+const FOLDED: f64 = 2.0;
+
 /// An operation's name, for the one who started it.
 pub type Handle = usize;
 
@@ -159,6 +165,13 @@ impl Engine {
         self.io.transport.limits()
     }
 
+    /// Whether a call that touches so many bytes of each rank's memory, and `folds` some of them, moves more than the cache
+    /// holds.
+    pub fn goes_past_caches(&self, touched: u64, folds: bool) -> bool {
+        let share = if folds { FOLDED } else { MOVED };
+        self.io.transport.cache().is_some_and(|bytes| touched as f64 > share * bytes as f64)
+    }
+
     /// Zeroed memory of so many bytes, of the kind that puts reach best, registered for many calls.
     pub fn window(&mut self, bytes: usize) -> Result<Region> {
         self.check()?;
@@ -189,7 +202,9 @@ impl Engine {
             small,
             from,
             to,
+            touched,
         } = task;
+        let past_caches = self.goes_past_caches(touched, fold.is_some());
         let path = self.path(small, &from, to.as_ref())?;
         let rule = Rule {
             piece: if small { 0 } else { piece },
@@ -197,7 +212,8 @@ impl Engine {
             max_put: self.limits().max_put.min(longest),
         };
         let call = self.calls.of(communicator).next(communicator, signature);
-        let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold };
+        let parts =
+            Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold, past_caches };
         // The others have begun the call, or will: they must hear that it comes to nothing.
         let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
         let operation = Box::new(operation);

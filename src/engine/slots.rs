@@ -337,8 +337,18 @@ impl Slots {
                 let from = bank.outbox(transport)?;
                 let (segments, to) = (&[write(&from.memory, at, head, data)], channel.inbox_there);
                 let report = Report::Never;
-                let put =
-                    Put { peer, from, segments, to, to_offset, notice, report, token: 0, attended: true };
+                let put = Put {
+                    peer,
+                    from,
+                    segments,
+                    to,
+                    to_offset,
+                    notice,
+                    report,
+                    token: 0,
+                    attended: true,
+                    past_caches: false,
+                };
                 tokens.put(transport, Use::Slot, put)?
             }
         };
@@ -522,6 +532,7 @@ impl Slots {
                 report: Report::Never,
                 token: 0,
                 attended: true,
+                past_caches: false,
             };
             match tokens.put(transport, Use::Slot, put)? {
                 Posted::Busy => {

@@ -39,6 +39,8 @@ pub struct Task {
     pub from: Source,
     /// Where it lands; `None`: in the same memory.
     pub to: Option<Source>,
+    /// Bytes of both.
+    pub touched: u64,
 }
 
 /// What a call that is made again works on, which is its caller's.

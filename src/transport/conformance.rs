@@ -191,7 +191,18 @@ impl Seat<'_> {
     ) -> Posted {
         let token = self.until("a free token", |seat| seat.free.pop());
         let report = if token % 2 == 1 { Report::Landed } else { Report::Sent };
-        let put = Put { peer, from, segments, to, to_offset, notice, report, token, attended: true };
+        let put = Put {
+            peer,
+            from,
+            segments,
+            to,
+            to_offset,
+            notice,
+            report,
+            token,
+            attended: true,
+            past_caches: false,
+        };
         let posted = self.until("a put to be taken", |seat| match seat.transport.put(&put) {
             Ok(Posted::Busy) => None,
             Ok(posted) => Some(posted),
@@ -407,6 +418,7 @@ fn too_many_segments_are_refused(seat: &mut Seat<'_>) {
         report,
         token: 0,
         attended: true,
+        past_caches: false,
     };
     let refused = seat.until("a put to be refused for good", |seat| match seat.transport.put(&put) {
         Ok(Posted::Busy) => None,
@@ -602,6 +614,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
         report: Report::Landed,
         token: 0,
         attended: true,
+        past_caches: false,
     };
     assert!(seat.transport.put(&put).is_err());
     assert!(seat.transport.poll(&mut Vec::new()).is_err());

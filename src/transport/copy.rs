@@ -6,6 +6,21 @@
 //! and 8.7). It is known as <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. Longer runs are the library's, which
 //! goes past the caches where that is better.
 
+/// Copies `len` bytes past the caches, which do not hold them for long anyway: nothing of the target is fetched only to be
+/// overwritten. What is stored after it is seen after it.
+///
+/// # Safety
+/// As [`copy`].
+pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if len > *x86_64::LENGTHS.end() && std::is_x86_feature_detected!("avx") {
+        // SAFETY: - as the caller promises; the processor has the instructions (checked)
+        return unsafe { x86_64::copy_past_caches(from, to, len) };
+    }
+    // SAFETY: as the caller promises
+    unsafe { copy(from, to, len) }
+}
+
 /// Copies `len` bytes.
 ///
 /// # Safety
@@ -24,7 +39,9 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64 {
-    use std::arch::x86_64::{__m256i, _mm256_loadu_si256, _mm256_storeu_si256};
+    use std::arch::x86_64::{
+        __m256i, _mm_sfence, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256,
+    };
     use std::ops::RangeInclusive;
 
     /// From where on, and up to where, the library would take the one instruction.
@@ -55,6 +72,36 @@ mod x86_64 {
         unsafe { step(from.add(last), to.add(last)) };
     }
 
+    /// The same past the caches, at least two steps.
+    ///
+    /// # Safety
+    /// As [`copy`].
+    #[target_feature(enable = "avx")]
+    pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
+        if from.addr().abs_diff(to.addr()) < len {
+            // SAFETY: as the caller promises
+            return unsafe { std::ptr::copy(from, to, len) };
+        }
+        // Whole lines of the target; what is before and behind them is in the first and the last step.
+        let (mut at, last) = (to.align_offset(STEP).min(STEP), len - STEP);
+        // SAFETY: - there are two steps' bytes, so that the first and the last one lie in them, as do those that begin
+        //           before the last
+        //         - those between begin where the target is aligned
+        unsafe {
+            step(from, to);
+            while at < last {
+                let vectors = load(from.add(at));
+                for (i, vector) in vectors.into_iter().enumerate() {
+                    _mm256_stream_si256(to.add(at + i * VECTOR).cast(), vector);
+                }
+                at += STEP;
+            }
+            step(from.add(last), to.add(last));
+        }
+        // Such stores are seen in any order otherwise.
+        _mm_sfence();
+    }
+
     /// # Safety
     /// There must be a step's bytes on both sides, and AVX.
     #[inline]
@@ -62,12 +109,19 @@ mod x86_64 {
     unsafe fn step(from: *const u8, to: *mut u8) {
         // SAFETY: - four vectors are a step
         unsafe {
-            let load = |i: usize| _mm256_loadu_si256(from.add(i * VECTOR).cast());
-            let all = [load(0), load(1), load(2), load(3)];
-            for (i, vector) in all.into_iter().enumerate() {
+            for (i, vector) in load(from).into_iter().enumerate() {
                 _mm256_storeu_si256(to.add(i * VECTOR).cast(), vector);
             }
         }
+    }
+
+    /// # Safety
+    /// There must be a step's bytes, and AVX.
+    #[inline]
+    #[target_feature(enable = "avx")]
+    unsafe fn load(from: *const u8) -> [__m256i; STEP / VECTOR] {
+        // SAFETY: - four vectors are a step
+        std::array::from_fn(|i| unsafe { _mm256_loadu_si256(from.add(i * VECTOR).cast()) })
     }
 }
 
@@ -75,8 +129,11 @@ mod x86_64 {
 mod tests {
     use super::*;
 
-    const LENGTHS: [usize; 14] =
-        [0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 16_384, 262_143, 262_144, 262_145];
+    const LENGTHS: [usize; 16] = [
+        0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 16_384, 262_143, 262_144, 262_145, 262_272,
+        300_001,
+    ];
+    const WAYS: [unsafe fn(*const u8, *mut u8, usize); 2] = [copy, copy_past_caches];
 
     fn numbers(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 31 + i / 251) as u8).collect()
@@ -85,7 +142,9 @@ mod tests {
     #[test]
     fn runs_of_all_lengths_are_copied_and_nothing_beside_them() {
         for len in if cfg!(miri) { &LENGTHS[..3] } else { &LENGTHS[..] } {
-            for (skew, start) in [(0, 0), (1, 3), (63, 17)] {
+            for ((skew, start), copy) in
+                [(0, 0), (1, 3), (63, 17)].into_iter().flat_map(|at| WAYS.map(|copy| (at, copy)))
+            {
                 let (from, mut to) = (numbers(len + skew), vec![7; start + len + 9]);
                 // SAFETY: - there is room behind `start` for all bytes behind `skew`
                 unsafe { copy(from.as_ptr().add(skew), to.as_mut_ptr().add(start), *len) };
@@ -97,7 +156,10 @@ mod tests {
 
     #[test]
     fn runs_that_overlap_are_copied_as_they_were() {
-        for len in if cfg!(miri) { &LENGTHS[1..3] } else { &LENGTHS[1..] } {
+        for (len, copy) in (if cfg!(miri) { &LENGTHS[1..3] } else { &LENGTHS[1..] })
+            .iter()
+            .flat_map(|len| WAYS.map(|copy| (len, copy)))
+        {
             for (from, to) in
                 [(0, 1), (1, 0), (0, len / 2), (len / 2, 0), (0, 0), (0, len - 1), (0, *len), (*len, 0)]
             {

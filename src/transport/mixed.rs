@@ -107,6 +107,10 @@ impl Transport for Mixed {
         self.near.span()
     }
 
+    fn cache(&self) -> Option<u64> {
+        self.near.cache()
+    }
+
     fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {
         if self.number(peer).is_some() { keys.near } else { keys.far }
     }

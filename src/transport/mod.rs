@@ -110,6 +110,9 @@ pub struct Put<'a> {
     pub token: Token,
     /// Whether the peer is about to poll again and again, so that its part of the work will not have to wait.
     pub attended: bool,
+    /// Whether the call that it is a part of moves more than the [cache](Transport::cache) holds, so that no byte is there
+    /// any more when it is looked for.
+    pub past_caches: bool,
 }
 
 impl Put<'_> {
@@ -214,6 +217,11 @@ pub trait Transport: Send {
     /// as long as to fetch it from a cache that is shared. 0 where it is not a core that writes, or there are too many.
     fn span(&self) -> usize {
         0
+    }
+
+    /// This rank's share of the bytes of the cache that it and its peers move bytes through, if that is known.
+    fn cache(&self) -> Option<u64> {
+        None
     }
 
     /// Makes memory ready for puts from it and into it, of whatever kind it is.

@@ -83,6 +83,8 @@ pub struct Parts {
     pub rule: Rule,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<Arc<dyn Fold>>,
+    /// Whether its copies go past the caches.
+    pub past_caches: bool,
 }
 
 /// How many bytes two ranks mean, where they do not mean the same.
@@ -117,6 +119,7 @@ pub struct Course {
     pub pace: Pace,
     pub rule: Rule,
     fold: Option<Arc<dyn Fold>>,
+    pub past_caches: bool,
     /// Which start this is, from 0; `None` before the first.
     started: Option<u32>,
     /// The run is not at its beginning any more.
@@ -135,7 +138,7 @@ fn is_short(plan: &dyn Plan) -> bool {
 
 impl Course {
     pub fn new(parts: Parts) -> Self {
-        let Parts { call, number, group, plan, layout, path, pace, rule, fold } = parts;
+        let Parts { call, number, group, plan, layout, path, pace, rule, fold, past_caches } = parts;
         let small = matches!(path, Path::Slots { .. });
         let (plan, legs) = if small || is_short(&*plan) {
             let plan: Box<dyn Plan> = Box::new(Noted::new(plan));
@@ -158,6 +161,7 @@ impl Course {
             pace,
             rule,
             fold,
+            past_caches,
             started: None,
             used: false,
             attended: false,
@@ -278,7 +282,12 @@ impl Course {
 
     /// Where it lands, and how it is combined with what is there.
     pub fn shore(&self) -> Shore<'_> {
-        Shore { memory: self.to(), fold: self.fold.as_deref(), signature: &self.call.signature }
+        Shore {
+            memory: self.to(),
+            fold: self.fold.as_deref(),
+            signature: &self.call.signature,
+            past_caches: self.past_caches,
+        }
     }
 
     /// Bytes of the elements that it folds, if it does.

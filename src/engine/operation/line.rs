@@ -84,7 +84,7 @@ impl<'e> Errand<'e> {
 
     /// Where what arrives lands.
     pub fn shore(&self) -> Shore<'_> {
-        Shore { memory: self.to, fold: self.fold, signature: &self.call.signature }
+        Shore { memory: self.to, fold: self.fold, signature: &self.call.signature, past_caches: false }
     }
 }
 

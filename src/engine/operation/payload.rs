@@ -13,8 +13,8 @@ pub type Act<'a> = dyn FnMut(&mut [u8], &[u8]) -> Result<()> + 'a;
 
 /// A string of bytes that is stored, or combined with what this rank has. Some of it may lie elsewhere than the rest.
 pub trait Bytes {
-    /// Copies `len` of them, from `from` on, to `at` of a memory.
-    fn store(&self, from: usize, to: &Memory, at: usize, len: usize);
+    /// Copies `len` of them, from `from` on, to `at` of a memory; where they are many, perhaps past the caches.
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, past_caches: bool);
 
     /// Lets `act` change `len` bytes at `at` of a memory, given as many of these from `from` on: at once, or part by
     /// part.
@@ -50,7 +50,7 @@ impl Payload<'_> {
 }
 
 impl Bytes for Payload<'_> {
-    fn store(&self, from: usize, to: &Memory, at: usize, len: usize) {
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, _: bool) {
         match self {
             Payload::InSlot(memory, start, _) => to.copy(at, memory, start + from, len),
             Payload::Copied(copy) => to.write(at, &copy[from..from + len]),
@@ -74,6 +74,8 @@ pub struct Shore<'t> {
     pub fold: Option<&'t dyn Fold>,
     /// Of which call, for errors.
     pub signature: &'t Signature,
+    /// Whether what is stored goes past the caches.
+    pub past_caches: bool,
 }
 
 impl Shore<'_> {
@@ -82,7 +84,7 @@ impl Shore<'_> {
         let mut at = 0;
         for stretch in into {
             match landing {
-                Landing::Store => from.store(at, self.memory, stretch.at, stretch.len),
+                Landing::Store => from.store(at, self.memory, stretch.at, stretch.len, self.past_caches),
                 _ => from.combine(at, self.memory, stretch.at, stretch.len, &mut |mine, theirs| {
                     self.fold(mine, theirs, landing)
                 })?,

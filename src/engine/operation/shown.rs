@@ -116,10 +116,11 @@ impl Shown {
 }
 
 impl Bytes for Shown {
-    fn store(&self, from: usize, to: &Memory, at: usize, len: usize) {
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, past_caches: bool) {
+        let copy = if past_caches { Memory::copy_past_caches } else { Memory::copy };
         // A copy does not fail.
         let _ = self.each(from, len, |done, start, len| {
-            to.copy(at + done, &self.memory, start, len);
+            copy(to, at + done, &self.memory, start, len);
             Ok(())
         });
     }
@@ -168,7 +169,7 @@ mod tests {
                 to.read(7, &mut bytes);
                 bytes
             };
-            shown.store(from, &to, 7, len);
+            shown.store(from, &to, 7, len, from % 2 == 0);
             prop_assert_eq!(read(&to), &expected[from..from + len]);
             let mut double = |mine: &mut [u8], theirs: &[u8]| {
                 mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.wrapping_add(*theirs));

@@ -372,6 +372,7 @@ mod tests {
             report: Report::Sent,
             token,
             attended: true,
+            past_caches: false,
         }
     }
 

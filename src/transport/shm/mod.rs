@@ -45,7 +45,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PTracer, getpid};
 use serde::{Deserialize, Serialize};
 
-use super::copy::copy;
+use super::copy::{copy, copy_past_caches};
 use super::memory::{LINE, Memory};
 use super::segment::{Label, Segment, nonce};
 use super::wait::{Bed, Sleeper};
@@ -124,9 +124,15 @@ impl Vicinity {
     /// The [span](Transport::span) of one of so many ranks: twice what a core's own cache has, if the cache that they
     /// share has room for that of each.
     fn span(&self, ranks: u32) -> usize {
-        let (own, sharing) = (2 * own_cache(), self.near.iter().filter(|&&near| near).count().max(1));
-        let fits = self.cache.is_some_and(|bytes| own as u64 * sharing as u64 <= bytes);
+        let own = 2 * own_cache();
+        let fits = self.share().is_some_and(|bytes| own as u64 <= bytes);
         if ranks > 1 && !self.crowded && fits { own } else { 0 }
+    }
+
+    /// One rank's share of the cache.
+    fn share(&self) -> Option<u64> {
+        let sharing = self.near.iter().filter(|&&near| near).count().max(1);
+        self.cache.map(|bytes| bytes / sharing as u64)
     }
 }
 
@@ -171,6 +177,8 @@ pub struct Shm {
     near: Box<[bool]>,
     /// See [`Transport::span`].
     span: usize,
+    /// See [`Transport::cache`].
+    cache: Option<u64>,
     open: bool,
     board: Board,
     notices: Reader,
@@ -256,6 +264,7 @@ impl Shm {
             may_write: false,
             near: Box::default(),
             span: 0,
+            cache: None,
             open: true,
             board,
             notices: Reader::new(NOTICES as u64 / 8),
@@ -335,6 +344,7 @@ impl Shm {
             }
         }
         self.span = vicinity.span(self.place.size);
+        self.cache = vicinity.share();
         // Who names a way gets it for all that it is a way for.
         self.near = if wanted.is_none() { vicinity.near } else { Box::default() };
         Ok(())
@@ -403,11 +413,12 @@ impl Shm {
                 }
                 Target::Private => write_private(put, name, card, lives).map(|()| None),
             };
+        let copy = if put.past_caches { copy_past_caches } else { copy };
         // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
         //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
         //         - the segments lie in their region (`check`)
         self.hand_over(put.peer, len, (None, put.notice), place, |into| unsafe {
-            gather(&put.from.memory, put.segments, into);
+            gather_by(copy, &put.from.memory, put.segments, into);
         })
     }
 
@@ -701,6 +712,10 @@ impl Transport for Shm {
         self.span
     }
 
+    fn cache(&self) -> Option<u64> {
+        self.cache
+    }
+
     fn is_quiet(&self) -> bool {
         self.open && self.outflow.is_empty() && self.joint.is_empty() && !self.has_arrivals()
     }
@@ -833,7 +848,22 @@ unsafe fn write_behind_seal(head: &[u8], data: Option<(&Memory, &[Run])>, into: 
 /// # Safety
 /// There must be as many bytes at `to`, which nobody else reads or writes meanwhile; the segments must
 /// lie in the memory.
-unsafe fn gather(from: &Memory, segments: &[Run], mut to: *mut u8) {
+unsafe fn gather(from: &Memory, segments: &[Run], to: *mut u8) {
+    // SAFETY: as the caller promises
+    unsafe { gather_by(copy, from, segments, to) }
+}
+
+/// The same by a `copy` that allows runs to overlap.
+///
+/// # Safety
+/// As [`gather`].
+#[inline]
+unsafe fn gather_by(
+    copy: unsafe fn(*const u8, *mut u8, usize),
+    from: &Memory,
+    segments: &[Run],
+    mut to: *mut u8,
+) {
     let from = from.address().as_ptr();
     for segment in segments {
         // SAFETY: - the segments lie in their memory, which is alive, and there is room (the caller's promise)

@@ -183,6 +183,7 @@ fn all_put_to_all(way: Way, segments: &[Run]) {
                         report,
                         token,
                         attended: true,
+                        past_caches: false,
                     };
                     let posted = loop {
                         match shm.put(&put).unwrap() {
@@ -237,6 +238,7 @@ fn a_stream_that_nobody_takes_is_let_go_of_at_the_end() {
         report,
         token: 0,
         attended: true,
+        past_caches: false,
     };
     assert_eq!(all[1].put(&put).unwrap(), Posted::Pending);
     all[0].shut_down();
@@ -269,6 +271,7 @@ fn offered() -> (Shm, Shm, [Region; 2]) {
         report: Report::Sent,
         token: 7,
         attended: true,
+        past_caches: false,
     };
     let Peer { card, board, chunks, .. } = &mut all[1].peers[0];
     let label = board.of(card, 2).ok().and_then(Board::chunks).unwrap();
@@ -364,6 +367,7 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                                     report,
                                     token: 0,
                                     attended: true,
+                                    past_caches: false,
                                 },
                             );
                         }
@@ -404,6 +408,7 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                         report,
                         token: 0,
                         attended: true,
+                        past_caches: false,
                     })
                     .unwrap();
                 }
@@ -464,6 +469,9 @@ fn memory_goes_round_where_the_cache_that_cores_share_has_room_for_all() {
     };
     assert_eq!(span(2, false, 2, Some(2 * own as u64)), own);
     assert_eq!(span(9, false, 9, Some(9 * own as u64)), own);
+    let share =
+        |sharing: usize, cache| Vicinity { crowded: true, near: vec![true; sharing].into(), cache }.share();
+    assert_eq!([share(0, Some(6)), share(3, Some(6)), share(3, None)], [Some(6), Some(2), None]);
     for none in [
         span(1, false, 1, Some(u64::MAX)),
         span(2, true, 2, Some(u64::MAX)),
@@ -498,6 +506,7 @@ fn what_breaks_the_contract_is_refused_with_its_numbers() {
         report,
         token: 0,
         attended: true,
+        past_caches: false,
     };
     let outside = [Run { offset: 1, ..good[0] }];
     for bad in [put(1, &good, 0), put(0, &outside, 0)] {
@@ -536,6 +545,7 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
         report,
         token: 0,
         attended: true,
+        past_caches: false,
     };
     let error = shm.put(&put).unwrap_err().to_string();
     // Its number may be another test's by now, or nobody's.

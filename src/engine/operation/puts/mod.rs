@@ -299,6 +299,7 @@ impl Puts {
             report: leg.report,
             token: 0,
             attended: course.attended,
+            past_caches: course.past_caches,
         };
         let posted = io.put(course.number, put)?;
         if posted != Posted::Busy {
@@ -327,6 +328,7 @@ impl Puts {
             report,
             token: 0,
             attended: course.attended,
+            past_caches: course.past_caches,
         };
         let posted = io.put(course.number, put)?;
         if posted != Posted::Busy {

@@ -108,6 +108,7 @@ impl Puts {
             report: Report::Sent,
             token,
             attended: true,
+            past_caches: false,
         };
         loop {
             match self.transport.put(&put)? {
