@@ -63,8 +63,8 @@ use vigil::{Vigil, Wait};
 /// Shares of a rank's part of the cache from which a call's copies go past it. Measured with two ranks in windows, L3 of 32
 /// MiB: broadcast of 12 MiB 0.87 of the time, of 16 MiB 0.55, of 8 MiB 1.3; alltoall of 8 MiB 0.75, of 4 MiB 1.1.
 const MOVED: f64 = 0.7;
-/// The same where what is copied has been folded: allreduce of 64 MiB 0.8, of 16 MiB 1.1, of 8 MiB 2.3.
-const FOLDED: f64 = 2.0;
+/// The same where what is copied has been folded: allreduce of 24 MiB 0.85, of 32 MiB 0.7, of 16 MiB 1.1, of 8 MiB 2.3.
+const FOLDED: f64 = 1.2;
 
 /// An operation's name, for the one who started it.
 pub type Handle = usize;
