@@ -203,6 +203,21 @@ impl Memory {
         let _ = (at, len);
     }
 
+    /// Has the processor take the cache lines of some bytes away from others, as far as they lie in the range, as they are
+    /// about to be written.
+    pub fn claim(&self, at: usize, len: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        for at in (at..self.len().min(at.saturating_add(len))).step_by(LINE) {
+            let line = self.address().as_ptr().wrapping_add(at);
+            // SAFETY: - a hint, which reads and writes nothing, and nothing at all on processors that do not know it
+            unsafe {
+                std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (at, len);
+    }
+
     /// A byte that a peer may be writing as a message's [seal](crate::transport::Message::seal): what it wrote before is
     /// seen with it. Panics where the range is exceeded, as slices do.
     pub fn seal(&self, at: usize) -> u8 {

@@ -140,6 +140,10 @@ impl Vicinity {
 const PRIVATE: u64 = 1 << 63;
 /// Puts of so many bytes are copied in a moment. All but what streams are [`Posted::Done`].
 const INJECT: usize = 4096;
+/// The most bytes of a message whose lines are all asked for before the first is written: their last reader has them, and to
+/// get them one after the other takes longer. With 512 B it takes 0.83 of the time (broadcast and reduce, two ranks on
+/// EPYC), with 1 KiB 0.95, with 2 KiB 1.1, as more are not under way at a time.
+const CLAIMED: usize = 1152;
 /// The most bytes of a put.
 const MOST: usize = isize::MAX as usize;
 /// Puts of at most so many bytes always stream through chunks: for the kernel it takes longer to begin.
@@ -664,6 +668,9 @@ impl Transport for Shm {
         if furthest > room || len > most || peer as usize >= self.peers.len() {
             let segments = data.map_or(0, |(_, segments)| segments.len());
             return Err(self.refusal(peer, segments, room, furthest, len, most));
+        }
+        if len <= CLAIMED {
+            to.claim(to_offset, len);
         }
         let into = to.address().as_ptr().wrapping_add(to_offset);
         let place = |_: Rank, _: &Card, _: &mut Windows, _: &mut Handles| Ok(Some(into));
