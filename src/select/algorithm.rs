@@ -135,7 +135,7 @@ impl Problem {
     /// messages a rank, with something in them or not. Of 1 KiB that one of 8 ranks on two cores has an allgatherv takes
     /// 0.69 to 0.79 of the time, a reduce_scatter 0.71 to 0.75. Where all of it fits a slot, as nothing else was measured.
     fn few_have_parts(&self, costs: &Costs) -> bool {
-        (1..=self.q()).contains(&self.around.filled) && self.bytes <= costs.in_slot_of(self.collective)
+        (1..=self.q()).contains(&self.around.filled) && self.bytes <= costs.in_slot()
     }
 
     /// Whether the ring is faster than the circulant graph though it has more rounds: where ranks share cores,

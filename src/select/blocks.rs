@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::algorithm::is_on_ring;
-use super::costs::{Costs, HANDSHAKE, MANY, many};
+use super::costs::{Costs, MANY, many};
 use super::{Problem, SMALL};
 use crate::algorithm::{Entry, Span};
 use crate::collective::{Collective, Numbering};
@@ -147,7 +147,7 @@ impl Problem {
         }
         let blocks = whole_phases(self.bytes.div_ceil(SMALL), self.q());
         let block = (self.bytes / self.unit.max(1)).div_ceil(blocks.into()) * self.unit;
-        let pays = f64::from(blocks - 1) * costs.block < HANDSHAKE * costs.latency;
+        let pays = f64::from(blocks - 1) * costs.block < costs.handshake() * costs.latency;
         (pays && block <= SMALL).then_some(blocks)
     }
 
@@ -165,7 +165,7 @@ impl Problem {
         }
         let span = if entry.pipelined { Span::Whole } else { entry.span };
         let reached = entry.near || self.all_wide;
-        let fits = self.seen_by(entry).bytes_of_leg(span) <= costs.in_slot_of(self.collective);
+        let fits = self.seen_by(entry).bytes_of_leg(span) <= costs.in_slot();
         reached && self.collective != Collective::Alltoallv && fits
     }
 

@@ -380,6 +380,8 @@ fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
 fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
     let near = Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0, shared: false };
     let far = Costs { latency: 1e-4, byte: 8e-7, ..near };
+    let farther = Costs { block: 4e-7, ..near };
+    let shared = Costs { shared: true, ..farther };
     let entry = catalogue::named(Collective::Broadcast, "circulant").unwrap();
     let way = |bytes, unit, costs| {
         let problem = Problem { unit, ..whole(bytes, 2) };
@@ -389,6 +391,7 @@ fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
     assert_eq!((way(SMALL, 1, &near), way(SMALL + 1, 1, &near)), ((1, true), (2, true)));
     assert_eq!((way(4 * SMALL, 1, &near), way(5 * SMALL, 1, &near)), ((4, true), (1, false)));
     assert_eq!(way(2 * SMALL + 1, 1, &far), (1, false), "its bytes take longer than a word");
+    assert_eq!((way(4 * SMALL, 1, &farther), way(4 * SMALL, 1, &shared)), ((1, false), (4, true)));
     assert_eq!(way(3 * 5000, 5000, &near), (1, false), "two elements do not fit a slot");
 }
 
@@ -405,15 +408,15 @@ fn where_a_handshake_takes_long_slots_carry_more() {
 }
 
 #[test]
-fn where_all_share_memory_slots_carry_more_of_what_is_folded() {
+fn where_all_share_memory_slots_carry_all_that_they_take() {
     let fits = |collective, bytes, shared| {
         let costs = Costs { shared, ..Costs::default() };
         let problem = Problem { collective, largest: bytes, ..whole(2 * bytes, 2) };
         let name = if collective.reduces() { "circulant" } else { "ring" };
         problem.is_small(catalogue::named(collective, name).unwrap(), 1, &costs)
     };
-    for (collective, longest) in [(Collective::Allreduce, 2 * SMALL), (Collective::Alltoall, SMALL)] {
-        assert_eq!([longest, longest + 1].map(|bytes| fits(collective, bytes, true)), [true, false]);
+    for collective in [Collective::Allreduce, Collective::Alltoall] {
+        assert_eq!([2 * SMALL, 2 * SMALL + 1].map(|bytes| fits(collective, bytes, true)), [true, false]);
         assert_eq!([SMALL, SMALL + 1].map(|bytes| fits(collective, bytes, false)), [true, false]);
     }
 }
