@@ -7,14 +7,14 @@ use super::Communicator;
 use super::call::{Counts, RawCall};
 use super::request::{Held, Move};
 use super::window::Window;
-use super::work::{Decision, Ends};
+use super::work::{Decision, Ends, touched};
 use super::world::Workspace;
 use crate::algorithm::probe::PingPong;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::{Engine, Operands, Source, Task};
+use crate::engine::{Operands, Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
@@ -50,7 +50,7 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                self.copy_own(call, elements, &ends, &engine);
+                self.copy_own(call, elements, &ends, engine.goes_past_caches(touched(call, elements), false));
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands)? {
@@ -63,7 +63,8 @@ impl Communicator {
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);
         }
-        self.copy_own(call, elements, &ends, &self.world.engine());
+        let past_caches = self.world.engine().goes_past_caches(touched(call, elements), false);
+        self.copy_own(call, elements, &ends, past_caches);
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
         self.world.run(task, ask)
@@ -92,9 +93,10 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, engine: &Engine) {
+    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, past_caches: bool) {
         if call.collective.numbering() == Numbering::Pairs {
-            self.own_part(call, elements, received(call, elements, ends), ends, engine).make();
+            let part = self.own_part(call, elements, received(call, elements, ends), ends);
+            Move { past_caches, ..part }.make();
         }
     }
 
@@ -109,7 +111,7 @@ impl Communicator {
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
         let own = (call.collective.numbering() == Numbering::Pairs)
-            .then(|| self.own_part(call, elements, received, &ends, &self.world.engine()));
+            .then(|| self.own_part(call, elements, received, &ends));
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }
@@ -197,7 +199,8 @@ impl Communicator {
             small: false,
             from: window.source().clone(),
             to: None,
-            touched: bytes as u64,
+            // What is measured is what a byte costs that the cache holds.
+            touched: 0,
         };
         self.world.run(task, None)
     }

@@ -11,7 +11,7 @@ use crate::algorithm::stopovers::Stopovers;
 use crate::algorithm::{self, Entry, Nesting, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
-use crate::engine::{Engine, Source, Task};
+use crate::engine::{Source, Task};
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::plan::compose::InStep;
@@ -193,7 +193,7 @@ impl Communicator {
             longest: problem.longest(entry, &self.costs).unwrap_or(usize::MAX),
             fold: call.fold.clone(),
             small: problem.is_small(entry, blocks, &self.costs),
-            touched: touched(call, elements, &ends),
+            touched: touched(call, elements),
             from: ends.from.into_owned(),
             to: ends.to.map(Cow::into_owned),
         }
@@ -237,14 +237,7 @@ impl Communicator {
     }
 
     /// The part of an all-to-all that a rank sends to itself; `received` as for [`task`](Self::task).
-    pub(super) fn own_part(
-        &self,
-        call: &RawCall,
-        elements: usize,
-        received: u64,
-        ends: &Ends<'_>,
-        engine: &Engine,
-    ) -> Move {
+    pub(super) fn own_part(&self, call: &RawCall, elements: usize, received: u64, ends: &Ends<'_>) -> Move {
         let (me, unit) = (self.rank() as usize, call.unit);
         let begin = |counts: &[usize], places: &Option<Arc<[usize]>>| {
             places.as_ref().map_or_else(|| counts[..me].iter().sum(), |places| places[me])
@@ -261,8 +254,7 @@ impl Communicator {
         };
         let (from, to) = if count == 0 { (0, 0) } else { (from, received as usize + to) };
         let target = ends.to.as_ref().unwrap_or(&ends.from);
-        let part = Move::part(target, to * unit, &ends.from, from * unit, count * unit);
-        Move { past_caches: engine.goes_past_caches(touched(call, elements, ends), false), ..part }
+        Move::part(target, to * unit, &ends.from, from * unit, count * unit)
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.
@@ -274,10 +266,9 @@ impl Communicator {
     }
 }
 
-/// Bytes of a rank's memory that a call is about.
-fn touched(call: &RawCall, elements: usize, ends: &Ends<'_>) -> u64 {
-    let both = ends.to.is_some() && call.collective.numbering() == Numbering::Whole;
-    (elements * call.unit) as u64 * if both { 2 } else { 1 }
+/// Bytes of all elements that a call is about.
+pub(super) fn touched(call: &RawCall, elements: usize) -> u64 {
+    (elements * call.unit) as u64
 }
 
 /// Parts of these lengths, where they are said to lie.

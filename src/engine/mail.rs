@@ -122,7 +122,7 @@ impl Engine {
                         _ if !entry.operation.is_of_this_start(&message.header) => Err(Unexpected { round }),
                         Kind::Shown { runs, offers, .. } => {
                             let shown = Shown::read(&payload, runs, peer, &mut *self.io.transport)?;
-                            // Whoever has the last slot, it waits for the pump.
+                            // The last slot is the oldest operation's, which may be another: the pump knows.
                             self.io.slots.spare(1);
                             entry.operation.shown(round, shown, offers, &mut self.io)?
                         }

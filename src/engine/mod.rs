@@ -61,7 +61,7 @@ use tokens::Tokens;
 use vigil::{Vigil, Wait};
 
 /// Shares of a rank's part of the cache from which a call's copies go past it. Measured with two ranks in windows, L3 of 32
-/// MiB: broadcast of 12 MiB 0.87 of the time, of 16 MiB 0.55, of 8 MiB 1.3; alltoall of 8 MiB 0.75, of 4 MiB 1.1.
+/// MiB: broadcast of 12 MiB 0.87 of the time, of 16 MiB 0.5, of 8 MiB 1.3; alltoall of 6 MiB 1.0 (manual, "Goes round").
 const MOVED: f64 = 0.7;
 /// The same where what is copied has been folded: allreduce of 24 MiB 0.85, of 32 MiB 0.7, of 16 MiB 1.1, of 8 MiB 2.3.
 const FOLDED: f64 = 1.2;
@@ -165,8 +165,8 @@ impl Engine {
         self.io.transport.limits()
     }
 
-    /// Whether a call that touches so many bytes of each rank's memory, and `folds` some of them, moves more than the cache
-    /// holds.
+    /// Whether a call that touches so many bytes of each rank's memory, and `folds` some of them, moves so much that the
+    /// cache does not hold a rank's share of it until it is looked for.
     pub fn goes_past_caches(&self, touched: u64, folds: bool) -> bool {
         let share = if folds { FOLDED } else { MOVED };
         self.io.transport.cache().is_some_and(|bytes| touched as f64 > share * bytes as f64)

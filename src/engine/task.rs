@@ -39,7 +39,7 @@ pub struct Task {
     pub from: Source,
     /// Where it lands; `None`: in the same memory.
     pub to: Option<Source>,
-    /// Bytes of both.
+    /// Bytes of all elements that the call is about: as many of a rank's memory are moved at most.
     pub touched: u64,
 }
 

@@ -13,8 +13,7 @@ use crate::engine::slots::SLOTS;
 const EAGER: u64 = SMALL * SLOTS as u64;
 
 /// How much longer than a put's latency such a vector is on the link at most: beyond, what counts is how it is cut.
-/// Measured in shared memory: two ranks broadcast 16 KiB in 2.3 instead of 6.0 µs from slice to slice, and in
-/// the same 2.2 from window to window; 32 KiB from window to window takes 4.9 instead of 3.3.
+/// Two ranks in shared memory: see [`Costs::saved_by_slots`].
 const QUICK: f64 = 8.0;
 
 /// The last block is as large as the others.
@@ -138,7 +137,7 @@ impl Problem {
     }
 
     /// In how many equal blocks a vector goes that is not small, and yet goes in slots: where these blocks
-    /// cost less than the handshake that they save.
+    /// cost less than what they save.
     fn eager_blocks(&self, entry: &Entry, costs: &Costs) -> Option<u32> {
         let whole = self.collective.numbering() == Numbering::Whole && entry.pipelined && !entry.is_nested();
         let quick = self.bytes as f64 * costs.byte < QUICK * costs.latency;
@@ -147,7 +146,7 @@ impl Problem {
         }
         let blocks = whole_phases(self.bytes.div_ceil(SMALL), self.q());
         let block = (self.bytes / self.unit.max(1)).div_ceil(blocks.into()) * self.unit;
-        let pays = f64::from(blocks - 1) * costs.block < costs.handshake() * costs.latency;
+        let pays = f64::from(blocks - 1) * costs.block < costs.saved_by_slots(self.p) * costs.latency;
         (pays && block <= SMALL).then_some(blocks)
     }
 

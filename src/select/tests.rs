@@ -392,6 +392,11 @@ fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
     assert_eq!((way(4 * SMALL, 1, &near), way(5 * SMALL, 1, &near)), ((4, true), (1, false)));
     assert_eq!(way(2 * SMALL + 1, 1, &far), (1, false), "its bytes take longer than a word");
     assert_eq!((way(4 * SMALL, 1, &farther), way(4 * SMALL, 1, &shared)), ((1, false), (4, true)));
+    for p in [3, 8] {
+        let problem = whole(4 * SMALL, p);
+        let blocks = problem.blocks(entry, &shared, FREE);
+        assert!(!problem.is_small(entry, blocks, &shared), "{p} ranks");
+    }
     assert_eq!(way(3 * 5000, 5000, &near), (1, false), "two elements do not fit a slot");
 }
 

@@ -1,4 +1,4 @@
-//! Copies between cores' caches, by plain vector loads and stores.
+//! Copies between cores' caches, by plain vector loads and stores; and past them, where they hold too little.
 //!
 //! What the C library takes for runs of some KiB is one instruction on most processors (`rep movsb`). On some of them
 //! (AMD's, from Zen 3 on) its speed depends on where in their pages source and target begin, and on whose cache the
@@ -6,15 +6,15 @@
 //! and 8.7). It is known as <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. Longer runs are the library's, which
 //! goes past the caches where that is better.
 
-/// Copies `len` bytes past the caches, which do not hold them for long anyway: nothing of the target is fetched only to be
-/// overwritten. What is stored after it is seen after it.
+/// Copies `len` bytes past the caches, which do not hold them until they are looked for: nothing of the target is fetched
+/// only to be overwritten. What is told after it is seen after it, as after a plain copy.
 ///
 /// # Safety
 /// As [`copy`].
 pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if len > *x86_64::LENGTHS.end() && std::is_x86_feature_detected!("avx") {
-        // SAFETY: - as the caller promises; the processor has the instructions (checked)
+    if len >= x86_64::LONG && std::is_x86_feature_detected!("avx") {
+        // SAFETY: - as the caller promises; the processor has the instructions, and there are two steps (both checked)
         return unsafe { x86_64::copy_past_caches(from, to, len) };
     }
     // SAFETY: as the caller promises
@@ -46,6 +46,8 @@ mod x86_64 {
 
     /// From where on, and up to where, the library would take the one instruction.
     pub const LENGTHS: RangeInclusive<usize> = 1 << 10..=1 << 18;
+    /// From where on a run goes past the caches where that is wanted.
+    pub const LONG: usize = 64 << 10;
     /// Bytes of a step: a few lines, all of which are loaded before any is stored.
     const STEP: usize = 128;
     const VECTOR: usize = size_of::<__m256i>();
@@ -82,24 +84,20 @@ mod x86_64 {
             // SAFETY: as the caller promises
             return unsafe { std::ptr::copy(from, to, len) };
         }
-        // Whole lines of the target; what is before and behind them is in the first and the last step.
-        let (mut at, last) = (to.align_offset(STEP).min(STEP), len - STEP);
-        // SAFETY: - there are two steps' bytes, so that the first and the last one lie in them, as do those that begin
-        //           before the last
-        //         - those between begin where the target is aligned
-        unsafe {
-            step(from, to);
-            while at < last {
-                let vectors = load(from.add(at));
-                for (i, vector) in vectors.into_iter().enumerate() {
-                    _mm256_stream_si256(to.add(at + i * VECTOR).cast(), vector);
-                }
-                at += STEP;
-            }
-            step(from.add(last), to.add(last));
+        let last = len - STEP;
+        // SAFETY: - the first step's bytes
+        unsafe { step(from, to) };
+        // From where on the target is aligned: within the first step.
+        let mut at = to.addr().wrapping_neg() % STEP;
+        while at < last {
+            // SAFETY: - there is a step's bytes from `at` on (`last`), and the target is aligned there
+            unsafe { step_past_caches(from.add(at), to.add(at)) };
+            at += STEP;
         }
-        // Such stores are seen in any order otherwise.
+        // Before anything else is written there, or told: such stores are seen in any order otherwise.
         _mm_sfence();
+        // SAFETY: - the last step's bytes, of which some may be copied twice
+        unsafe { step(from.add(last), to.add(last)) };
     }
 
     /// # Safety
@@ -109,19 +107,27 @@ mod x86_64 {
     unsafe fn step(from: *const u8, to: *mut u8) {
         // SAFETY: - four vectors are a step
         unsafe {
-            for (i, vector) in load(from).into_iter().enumerate() {
+            let load = |i: usize| _mm256_loadu_si256(from.add(i * VECTOR).cast());
+            let all = [load(0), load(1), load(2), load(3)];
+            for (i, vector) in all.into_iter().enumerate() {
                 _mm256_storeu_si256(to.add(i * VECTOR).cast(), vector);
             }
         }
     }
 
     /// # Safety
-    /// There must be a step's bytes, and AVX.
+    /// As [`step`], and the target must be aligned to a step.
     #[inline]
     #[target_feature(enable = "avx")]
-    unsafe fn load(from: *const u8) -> [__m256i; STEP / VECTOR] {
-        // SAFETY: - four vectors are a step
-        std::array::from_fn(|i| unsafe { _mm256_loadu_si256(from.add(i * VECTOR).cast()) })
+    unsafe fn step_past_caches(from: *const u8, to: *mut u8) {
+        // SAFETY: - four vectors are a step, and each begins where it must
+        unsafe {
+            let load = |i: usize| _mm256_loadu_si256(from.add(i * VECTOR).cast());
+            let all = [load(0), load(1), load(2), load(3)];
+            for (i, vector) in all.into_iter().enumerate() {
+                _mm256_stream_si256(to.add(i * VECTOR).cast(), vector);
+            }
+        }
     }
 }
 
@@ -129,9 +135,9 @@ mod x86_64 {
 mod tests {
     use super::*;
 
-    const LENGTHS: [usize; 16] = [
-        0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 16_384, 262_143, 262_144, 262_145, 262_272,
-        300_001,
+    const LENGTHS: [usize; 18] = [
+        0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 16_384, 65_535, 65_536, 65_663, 262_143,
+        262_144, 262_145, 300_001,
     ];
     const WAYS: [unsafe fn(*const u8, *mut u8, usize); 2] = [copy, copy_past_caches];
 

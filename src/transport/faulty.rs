@@ -68,6 +68,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.span()
     }
 
+    fn cache(&self) -> Option<u64> {
+        self.inner.cache()
+    }
+
     fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {
         self.inner.key(keys, peer)
     }

@@ -207,11 +207,14 @@ impl Memory {
     /// about to be written.
     pub fn claim(&self, at: usize, len: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        for at in (at..self.len().min(at.saturating_add(len))).step_by(LINE) {
-            let line = self.address().as_ptr().wrapping_add(at);
-            // SAFETY: - a hint, which reads and writes nothing, and nothing at all on processors that do not know it
-            unsafe {
-                std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+        if std::is_x86_feature_detected!("avx") {
+            let start = at - at % LINE;
+            for at in (start..self.len().min(at.saturating_add(len))).step_by(LINE) {
+                let line = self.address().as_ptr().wrapping_add(at);
+                // SAFETY: - a hint, which reads and writes nothing; processors with AVX know it, or pass over it
+                unsafe {
+                    std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
+                }
             }
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]

@@ -110,8 +110,8 @@ pub struct Put<'a> {
     pub token: Token,
     /// Whether the peer is about to poll again and again, so that its part of the work will not have to wait.
     pub attended: bool,
-    /// Whether the call that it is a part of moves more than the [cache](Transport::cache) holds, so that no byte is there
-    /// any more when it is looked for.
+    /// Whether the call that it is a part of moves so much that the [cache](Transport::cache) does not hold it until it is
+    /// looked for.
     pub past_caches: bool,
 }
 

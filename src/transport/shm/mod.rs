@@ -669,9 +669,6 @@ impl Transport for Shm {
             let segments = data.map_or(0, |(_, segments)| segments.len());
             return Err(self.refusal(peer, segments, room, furthest, len, most));
         }
-        if len <= CLAIMED {
-            to.claim(to_offset, len);
-        }
         let into = to.address().as_ptr().wrapping_add(to_offset);
         let place = |_: Rank, _: &Card, _: &mut Windows, _: &mut Handles| Ok(Some(into));
         // SAFETY: - there is room for head and data in the memory (checked), which is alive (the message borrows it)
@@ -679,6 +676,9 @@ impl Transport for Shm {
         //           its owner may read all the while, and which is left alone here
         //         - the segments lie in their memory (checked)
         self.hand_over(peer, len, (Some(seal), notice), place, |into| unsafe {
+            if len <= CLAIMED {
+                to.claim(to_offset, len);
+            }
             write_behind_seal(head, data, into);
         })
     }

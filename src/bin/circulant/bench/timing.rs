@@ -25,7 +25,7 @@ pub fn iterate(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<Vec<f6
 }
 
 /// What an iteration takes, from barrier to barrier: a rank's own part may be over long before the others'.
-/// Found by twice as many as before until they took so long. All ranks take rank 0's word.
+/// Found by twice as many as before until they took half as long. All ranks take rank 0's word.
 fn warm_up(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<f64> {
     timed(comm, act)?;
     let mut count = 1;
@@ -39,7 +39,7 @@ fn warm_up(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<f64> {
         let mut took = [start.elapsed().as_secs_f64()];
         comm.run(&mut took, Call::broadcast(0))?;
         if 2.0 * took[0] >= seconds {
-            return Ok(took[0] / f64::from(count));
+            return Ok((took[0] / f64::from(count)).max(f64::MIN_POSITIVE));
         }
         count *= 2;
     }
