@@ -61,7 +61,7 @@ use tokens::Tokens;
 use vigil::{Vigil, Wait};
 
 /// Shares of a rank's part of the cache from which a call's copies go past it. Measured with two ranks in windows, L3 of 32
-/// MiB: broadcast of 12 MiB 0.87 of the time, of 16 MiB 0.5, of 8 MiB 1.3; alltoall of 6 MiB 1.0 (manual, "Goes round").
+/// MiB: broadcast of 12 MiB 0.87 of the time, of 16 MiB 0.5, of 8 MiB 1.3; alltoall of 6 MiB 1.0 (manual, "Memory").
 const MOVED: f64 = 0.7;
 /// The same where what is copied has been folded: allreduce of 24 MiB 0.85, of 32 MiB 0.7, of 16 MiB 1.1, of 8 MiB 2.3.
 const FOLDED: f64 = 1.2;
