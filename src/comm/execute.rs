@@ -50,7 +50,7 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                self.copy_own(call, elements, &ends, engine.goes_past_caches(touched(call, elements), false));
+                self.copy_own(call, elements, &ends, |touched| engine.goes_past_caches(touched, false));
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands)? {
@@ -63,8 +63,7 @@ impl Communicator {
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);
         }
-        let past_caches = self.world.engine().goes_past_caches(touched(call, elements), false);
-        self.copy_own(call, elements, &ends, past_caches);
+        self.copy_own(call, elements, &ends, |touched| self.goes_past_caches(touched));
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
         self.world.run(task, ask)
@@ -93,11 +92,22 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, past_caches: bool) {
+    fn copy_own(
+        &self,
+        call: &RawCall,
+        elements: usize,
+        ends: &Ends<'_>,
+        goes_past_caches: impl FnOnce(u64) -> bool,
+    ) {
         if call.collective.numbering() == Numbering::Pairs {
             let part = self.own_part(call, elements, received(call, elements, ends), ends);
-            Move { past_caches, ..part }.make();
+            Move { past_caches: goes_past_caches(touched(call, elements)), ..part }.make();
         }
+    }
+
+    /// Whether copies of a call go past the caches that folds nothing; where nobody has the engine.
+    fn goes_past_caches(&self, touched: u64) -> bool {
+        self.world.engine().goes_past_caches(touched, false)
     }
 
     /// A call in the background, ready to be started.
@@ -110,8 +120,10 @@ impl Communicator {
         prepared: bool,
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
-        let own = (call.collective.numbering() == Numbering::Pairs)
-            .then(|| self.own_part(call, elements, received, &ends));
+        let own = (call.collective.numbering() == Numbering::Pairs).then(|| Move {
+            past_caches: self.goes_past_caches(touched(call, elements)),
+            ..self.own_part(call, elements, received, &ends)
+        });
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }
