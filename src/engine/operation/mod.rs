@@ -40,6 +40,7 @@ use crate::error::Result;
 use crate::fold::Fold;
 use crate::plan::{Leg, Side};
 use crate::rank::Rank;
+use crate::transport::Transport;
 use arrivals::Arrivals;
 use course::Course;
 use puts::Puts;
@@ -273,9 +274,9 @@ impl Operation {
         round: u32,
         from: Shown,
         offers: bool,
-        io: &mut Io,
+        transport: &mut dyn Transport,
     ) -> Result<std::result::Result<(), Unexpected>> {
-        let taken = self.arrivals.shown(round, from, offers, &mut self.course, io)?;
+        let taken = self.arrivals.shown(round, from, offers, &mut self.course, transport)?;
         self.settle();
         Ok(taken)
     }
@@ -336,7 +337,7 @@ impl Operation {
     /// False where the transport did not take something.
     fn put_all(&mut self, io: &mut Io) -> Result<bool> {
         loop {
-            self.arrivals.take_in(&mut self.course, io)?;
+            self.arrivals.take_in(&mut self.course, &mut *io.transport)?;
             if !self.puts.go_on(&mut self.course, io)? {
                 return Ok(false);
             }
