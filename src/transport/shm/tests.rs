@@ -321,12 +321,12 @@ fn of_a_source_that_has_shut_down_nothing_is_carried() {
     assert!(bytes.iter().all(|&byte| byte == 0));
 }
 
-/// Each rank puts a word of its own into all others' memory, of both kinds, and rank 0 ends while others put.
 /// Past the caches, where bytes are seen in any order if the notice does not come behind all of them.
 #[test]
 fn a_long_put_past_the_caches_is_seen_whole_when_its_notice_is() {
     const LEN: usize = if cfg!(miri) { 300 } else { 200_003 };
     const PUTS: u8 = if cfg!(miri) { 2 } else { 200 };
+    const READ: Notice = 1000;
     let mut all = ring_of(2);
     let windows: Vec<Region> = all
         .iter_mut()
@@ -339,68 +339,46 @@ fn a_long_put_past_the_caches_is_seen_whole_when_its_notice_is() {
         for (rank, mut shm) in all.into_iter().enumerate() {
             let windows = &windows;
             scope.spawn(move || {
-                let (mine, peer) = (&windows[rank], 1 - rank as Rank);
+                let (from, peer) = (&windows[rank], 1 - rank as Rank);
+                let to = windows[peer as usize].remote.far;
                 let mut events = Vec::new();
-                for i in 1..=PUTS {
-                    mine.memory.write(0, &[i; LEN]);
-                    let segments = [Run { offset: 0, len: LEN }];
-                    let to = windows[peer as usize].remote.far;
-                    let (to_offset, notice) = (LEN as u64, i.into());
+                let mut exchange = |notice, len| {
+                    let (segments, to_offset) = (&[Run { offset: 0, len }], LEN as u64);
                     let (report, token, attended, past_caches) = (Report::Sent, 0, true, true);
-                    let from = mine;
-                    let segments = &segments;
-                    put(
-                        &mut shm,
-                        &mut events,
-                        &Put {
-                            peer,
-                            from,
-                            segments,
-                            to,
-                            to_offset,
-                            notice,
-                            report,
-                            token,
-                            attended,
-                            past_caches,
-                        },
-                    );
-                    while !events.contains(&Event::Notice(i.into())) {
+                    let long = Put {
+                        peer,
+                        from,
+                        segments,
+                        to,
+                        to_offset,
+                        notice,
+                        report,
+                        token,
+                        attended,
+                        past_caches,
+                    };
+                    put(&mut shm, &mut events, &long);
+                    while !events.contains(&Event::Notice(notice)) {
                         shm.poll(&mut events).unwrap();
                         std::thread::yield_now();
                     }
+                    events.retain(|event| *event != Event::Notice(notice));
+                };
+                for i in 1..=PUTS {
+                    from.memory.write(0, &[i; LEN]);
+                    exchange(i.into(), LEN);
                     let mut seen = vec![0; LEN];
-                    mine.memory.read(LEN, &mut seen);
+                    from.memory.read(LEN, &mut seen);
                     assert!(seen.iter().all(|&byte| byte == i), "put {i}");
-                    // The peer may write again when this rank's next put is there.
-                    events.retain(|event| *event != Event::Notice(i.into()));
-                    put(
-                        &mut shm,
-                        &mut events,
-                        &Put {
-                            peer,
-                            from,
-                            segments: &[],
-                            to,
-                            to_offset: 0,
-                            notice: 1000,
-                            report,
-                            token,
-                            attended,
-                            past_caches,
-                        },
-                    );
-                    while !events.contains(&Event::Notice(1000)) {
-                        shm.poll(&mut events).unwrap();
-                        std::thread::yield_now();
-                    }
-                    events.retain(|event| *event != Event::Notice(1000));
+                    // Not before may the peer write there again.
+                    exchange(READ, 0);
                 }
             });
         }
     });
 }
 
+/// Each rank puts a word of its own into all others' memory, of both kinds, and rank 0 ends while others put.
 #[test]
 fn a_put_is_seen_whole_when_its_notice_is() {
     const RANKS: u32 = 3;
