@@ -122,7 +122,9 @@ impl Engine {
                         _ if !entry.operation.is_of_this_start(&message.header) => Err(Unexpected { round }),
                         Kind::Shown { runs, offers, .. } => {
                             let shown = Shown::read(&payload, runs, peer, &mut *self.io.transport)?;
-                            entry.operation.shown(round, shown, offers, &mut *self.io.transport)?
+                            // The last slot is the oldest operation's, which may be another: the pump knows.
+                            self.io.slots.spare(1);
+                            entry.operation.shown(round, shown, offers, &mut self.io)?
                         }
                         _ => entry.operation.message(round, &payload)?,
                     };

@@ -199,13 +199,13 @@ impl Arrivals {
         from: Shown,
         offers: bool,
         course: &mut Course,
-        transport: &mut dyn Transport,
+        io: &mut Io,
     ) -> Result<std::result::Result<(), Unexpected>> {
         if !is_to_come(round, course) || !course.is_direct() {
             return Ok(Err(Unexpected { round }));
         }
         let source = course.plan().round(round).arrival.map(|leg| leg.peer);
-        let opens = |source| self.opens(source, course, transport).is_some();
+        let opens = |source| self.opens(source, course, &*io.transport).is_some();
         // A source offers in its first leg only, and puts legs to one target in order: what it is told to open is that one.
         let is_first = offers && self.first_folded == Some(round);
         let from = if is_first && source.is_some_and(opens) { from.behind_the_first_run() } else { from };
@@ -215,13 +215,12 @@ impl Arrivals {
         if let ([stretch], true) = (&all[..], is_open && from.bytes() < bytes) {
             let (_, rest) = stretch.split(bytes - from.bytes());
             let landing = course.plan().round(round).landing;
-            let landed = from.land(&[rest], landing, course, transport)?;
+            let landed = from.land(&[rest], landing, course, &mut *io.transport)?;
             drop(all);
             if !landed {
                 return Ok(Ok(()));
             }
-            self.pass_pieces(round, course.rule.piece);
-            self.owe_word(round, course);
+            self.has_loaded(round, from, course, io)?;
             return Ok(self.part_of(round, true, course));
         }
         drop(all);
@@ -229,7 +228,7 @@ impl Arrivals {
             return Ok(Err(Unexpected { round }));
         }
         if stored || self.intake.is_at(round) {
-            return self.load(round, &from, course, transport).map(|_| Ok(()));
+            return self.load(round, from, course, io).map(|_| Ok(()));
         }
         Ok(self.intake.keep(round, Early::Shown(from)))
     }
@@ -291,12 +290,12 @@ impl Arrivals {
     }
 
     /// Folds, or copies to its place, whatever it is the turn of.
-    pub fn take_in(&mut self, course: &mut Course, transport: &mut dyn Transport) -> Result<()> {
+    pub fn take_in(&mut self, course: &mut Course, io: &mut Io) -> Result<()> {
         while let Some(current) = self.intake.now() {
             let round = current.round;
             let early = self.intake.has_early();
             let taken = match early {
-                true => self.take_early(round, course, transport)?,
+                true => self.take_early(round, course, io)?,
                 false => self.take_piece(course)?,
             };
             if !taken {
@@ -307,7 +306,7 @@ impl Arrivals {
     }
 
     /// Takes in the current round, which came in a message or is shown, once that may be.
-    fn take_early(&mut self, round: u32, course: &mut Course, transport: &mut dyn Transport) -> Result<bool> {
+    fn take_early(&mut self, round: u32, course: &mut Course, io: &mut Io) -> Result<bool> {
         if !may_take(round, course) {
             return Ok(false);
         }
@@ -315,7 +314,7 @@ impl Arrivals {
             Some(Early::Message(bytes)) => {
                 self.take_message(round, &Payload::Copied(&bytes), course).map(|()| true)
             }
-            Some(Early::Shown(shown)) => self.load(round, &shown, course, transport),
+            Some(Early::Shown(shown)) => self.load(round, shown, course, io),
             None => Ok(false),
         }
     }
@@ -335,19 +334,12 @@ impl Arrivals {
 
     /// Takes in a round whose blocks a source shows, and is to be told when they are here. False where it shows them no
     /// more.
-    fn load(
-        &mut self,
-        round: u32,
-        from: &Shown,
-        course: &mut Course,
-        transport: &mut dyn Transport,
-    ) -> Result<bool> {
+    fn load(&mut self, round: u32, from: Shown, course: &mut Course, io: &mut Io) -> Result<bool> {
         let landing = course.plan().round(round).landing;
-        if !from.land(&course.stretches(round, Side::Arrival), landing, course, transport)? {
+        if !from.land(&course.stretches(round, Side::Arrival), landing, course, &mut *io.transport)? {
             return Ok(false);
         }
-        self.pass_pieces(round, course.rule.piece);
-        self.owe_word(round, course);
+        self.has_loaded(round, from, course, io)?;
         self.all_of(round, course).map(|()| true)
     }
 
@@ -360,11 +352,15 @@ impl Arrivals {
         }
     }
 
-    /// What was shown for a round has been read: its source is to be told.
-    fn owe_word(&mut self, round: u32, course: &Course) {
+    /// What was shown for a round has been read, and is let go of: its source, which may wait for nothing else, is told
+    /// before anything is done here, or when a message can be sent, and then has its memory for itself.
+    fn has_loaded(&mut self, round: u32, from: Shown, course: &Course, io: &mut Io) -> Result<()> {
+        drop(from);
+        self.pass_pieces(round, course.rule.piece);
         let source = course.plan().round(round).arrival;
         let number = source.and_then(|leg| self.index.find(leg.peer));
         self.loaded.extend(number.map(|number| (number, round)));
+        self.tell_loaded(course, io).map(|_| ())
     }
 
     /// The whole of a leg has come, whatever of it would have been put directly.

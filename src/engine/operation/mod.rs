@@ -40,7 +40,6 @@ use crate::error::Result;
 use crate::fold::Fold;
 use crate::plan::{Leg, Side};
 use crate::rank::Rank;
-use crate::transport::Transport;
 use arrivals::Arrivals;
 use course::Course;
 use puts::Puts;
@@ -274,9 +273,9 @@ impl Operation {
         round: u32,
         from: Shown,
         offers: bool,
-        transport: &mut dyn Transport,
+        io: &mut Io,
     ) -> Result<std::result::Result<(), Unexpected>> {
-        let taken = self.arrivals.shown(round, from, offers, &mut self.course, transport)?;
+        let taken = self.arrivals.shown(round, from, offers, &mut self.course, io)?;
         self.settle();
         Ok(taken)
     }
@@ -337,7 +336,7 @@ impl Operation {
     /// False where the transport did not take something.
     fn put_all(&mut self, io: &mut Io) -> Result<bool> {
         loop {
-            self.arrivals.take_in(&mut self.course, &mut *io.transport)?;
+            self.arrivals.take_in(&mut self.course, io)?;
             if !self.puts.go_on(&mut self.course, io)? {
                 return Ok(false);
             }
