@@ -199,11 +199,12 @@ fn sharing(p: u32, worse: impl Fn(Shm) -> Box<dyn Transport>) -> Vec<Communicato
 
 /// The same whose posts are refused, and whose notices come late and in any order.
 fn faulty_sharing(p: u32) -> Vec<Communicator> {
-    let faults = Faults { refuse: 60, delay: 100, lose: 0 };
-    sharing(p, |shm| {
-        let seed = u64::from(p) << 8 | u64::from(shm.place().rank);
-        Box::new(Faulty::new(shm, faults, seed))
-    })
+    sharing(p, |shm| Box::new(worse(shm)))
+}
+
+fn worse(shm: Shm) -> Faulty<Shm> {
+    let Place { rank, size } = shm.place();
+    Faulty::new(shm, Faults { refuse: 60, delay: 100, lose: 0 }, u64::from(size) << 8 | u64::from(rank))
 }
 
 fn as_it_is(shm: Shm) -> Box<dyn Transport> {
@@ -294,6 +295,20 @@ fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
         with_windows_and_with_slices(sharing(p, as_it_is));
         with_windows_and_with_slices(faulty_sharing(p));
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn what_goes_past_a_small_cache_arrives() {
+    const CACHE: u64 = 4096;
+    let small = |p| sharing(p, |shm| Box::new(worse(shm).with_cache(CACHE)));
+    for p in [2, 3] {
+        again_and_again(small(p));
+        with_windows_and_with_slices(small(p));
+    }
+    let goes_past = |touched, folds| small(1)[0].world.engine().goes_past_caches(touched, folds);
+    assert!(!goes_past(CACHE * 7 / 10, false) && goes_past(CACHE * 3 / 4, false));
+    assert!(!goes_past(CACHE * 6 / 5, true) && goes_past(CACHE * 5 / 4, true), "what is folded stays longer");
 }
 
 #[test]

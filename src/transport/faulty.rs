@@ -29,12 +29,19 @@ pub struct Faulty<T> {
     chance: fastrand::Rng,
     held: Vec<Event>,
     open: bool,
+    cache: Option<u64>,
 }
 
 impl<T: Transport> Faulty<T> {
     /// Makes `inner` worse.
     pub fn new(inner: T, faults: Faults, seed: u64) -> Self {
-        Faulty { inner, faults, chance: fastrand::Rng::with_seed(seed), held: Vec::new(), open: true }
+        let (chance, cache) = (fastrand::Rng::with_seed(seed), inner.cache());
+        Faulty { inner, faults, chance, held: Vec::new(), open: true, cache }
+    }
+
+    /// The same that has a cache of so many bytes.
+    pub fn with_cache(self, bytes: u64) -> Self {
+        Faulty { cache: Some(bytes), ..self }
     }
 
     /// After the shutdown nothing does: the errors of then are the contract's.
@@ -69,7 +76,7 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn cache(&self) -> Option<u64> {
-        self.inner.cache()
+        self.cache
     }
 
     fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {
