@@ -199,10 +199,11 @@ fn sharing(p: u32, worse: impl Fn(Shm) -> Box<dyn Transport>) -> Vec<Communicato
 
 /// The same whose posts are refused, and whose notices come late and in any order.
 fn faulty_sharing(p: u32) -> Vec<Communicator> {
-    sharing(p, |shm| Box::new(worse(shm)))
+    sharing(p, |shm| Box::new(late_and_busy(shm)))
 }
 
-fn worse(shm: Shm) -> Faulty<Shm> {
+/// Posts that are refused, and notices that come late, by a seed of its place.
+fn late_and_busy(shm: Shm) -> Faulty<Shm> {
     let Place { rank, size } = shm.place();
     Faulty::new(shm, Faults { refuse: 60, delay: 100, lose: 0 }, u64::from(size) << 8 | u64::from(rank))
 }
@@ -301,12 +302,19 @@ fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
 fn what_goes_past_a_small_cache_arrives() {
     const CACHE: u64 = 4096;
-    let small = |p| sharing(p, |shm| Box::new(worse(shm).with_cache(CACHE)));
+    let small = |p| sharing(p, |shm| Box::new(late_and_busy(shm).with_cache(CACHE)));
     for p in [2, 3] {
         again_and_again(small(p));
         with_windows_and_with_slices(small(p));
     }
-    let goes_past = |touched, folds| small(1)[0].world.engine().goes_past_caches(touched, folds);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn a_call_goes_past_the_cache_that_moves_as_much_as_that_holds() {
+    const CACHE: u64 = 4096;
+    let alone = sharing(1, |shm| Box::new(late_and_busy(shm).with_cache(CACHE)));
+    let goes_past = |touched, folds| alone[0].world.engine().goes_past_caches(touched, folds);
     assert!(!goes_past(CACHE * 7 / 10, false) && goes_past(CACHE * 3 / 4, false));
     assert!(!goes_past(CACHE * 6 / 5, true) && goes_past(CACHE * 5 / 4, true), "what is folded stays longer");
 }

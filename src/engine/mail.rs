@@ -68,9 +68,9 @@ impl Engine {
 
     /// A message has landed in a slot: it is taken by its operation, or waits for it.
     pub(super) fn message(&mut self, landed: Landed) -> Result<()> {
-        let could = self.io.slots.may_send(landed.channel);
+        let was_scarce = self.io.slots.is_scarce(landed.channel);
         let header = self.io.slots.header(landed)?;
-        if !could {
+        if was_scarce {
             // Whatever waited for a slot of this channel.
             self.operations.iter_mut().flatten().for_each(|entry| entry.stirred = true);
         }
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Gives a message to its operation; gives it back where the operation is still to begin.
-    fn take(&mut self, message: Waiting) -> Result<Option<Waiting>> {
+    fn take(&mut self, mut message: Waiting) -> Result<Option<Waiting>> {
         let call = message.header.call;
         let found = self.operations.iter_mut().flatten().find(|entry| {
             let own = entry.operation.call();
@@ -122,6 +122,11 @@ impl Engine {
                         _ if !entry.operation.is_of_this_start(&message.header) => Err(Unexpected { round }),
                         Kind::Shown { runs, offers, .. } => {
                             let shown = Shown::read(&payload, runs, peer, &mut *self.io.transport)?;
+                            // The word that it has been read takes the slot along.
+                            let kept = std::mem::replace(&mut message.kept, Kept::Copied(Vec::new()));
+                            if let Kept::InSlot(landed) = kept {
+                                self.io.slots.release(landed);
+                            }
                             // The last slot is the oldest operation's, which may be another: the pump knows.
                             self.io.slots.spare(1);
                             entry.operation.shown(round, shown, offers, &mut self.io)?

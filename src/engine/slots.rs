@@ -303,6 +303,11 @@ impl Slots {
         if self.spare == 0 { free != 0 } else { free.count_ones() as usize > self.spare }
     }
 
+    /// Whether there may be operations that a channel has no slot for: its last one is not for all.
+    pub fn is_scarce(&self, channel: usize) -> bool {
+        self.channels[channel].free.count_ones() < 2
+    }
+
     /// Puts a message with this head into a slot; false where there is none, or the transport is busy. What it
     /// carries must fit.
     pub fn send(

@@ -35,6 +35,8 @@ struct Partial {
     round: u32,
     /// How many are still to land.
     left: usize,
+    /// Whether that is what its source brings itself, of a leg of which it shows the rest.
+    shared: bool,
 }
 
 /// The sources, and what they have put.
@@ -220,7 +222,7 @@ impl Arrivals {
             if !landed {
                 return Ok(Ok(()));
             }
-            self.has_loaded(round, from, course, io)?;
+            self.let_go_of(from, round, course, io)?;
             return Ok(self.part_of(round, true, course));
         }
         drop(all);
@@ -263,7 +265,7 @@ impl Arrivals {
             }
         };
         if left > 1 {
-            self.partial.push(Partial { round, left: left - 1 });
+            self.partial.push(Partial { round, left: left - 1, shared });
             return Ok(());
         }
         course.run.arrived(round)?;
@@ -339,7 +341,7 @@ impl Arrivals {
         if !from.land(&course.stretches(round, Side::Arrival), landing, course, &mut *io.transport)? {
             return Ok(false);
         }
-        self.has_loaded(round, from, course, io)?;
+        self.let_go_of(from, round, course, io)?;
         self.all_of(round, course).map(|()| true)
     }
 
@@ -352,9 +354,10 @@ impl Arrivals {
         }
     }
 
-    /// What was shown for a round has been read, and is let go of: its source, which may wait for nothing else, is told
-    /// before anything is done here, or when a message can be sent, and then has its memory for itself.
-    fn has_loaded(&mut self, round: u32, from: Shown, course: &Course, io: &mut Io) -> Result<()> {
+    /// What was shown for a round has been read: its source, which may wait for nothing else, is told before anything
+    /// else is done here, or when a message can be sent. From then on it has its memory for itself: in one process it
+    /// counts who holds it.
+    fn let_go_of(&mut self, from: Shown, round: u32, course: &Course, io: &mut Io) -> Result<()> {
         drop(from);
         self.pass_pieces(round, course.rule.piece);
         let source = course.plan().round(round).arrival;
@@ -387,6 +390,10 @@ impl Arrivals {
     /// Takes in the next piece of the current round, if it has landed.
     fn take_piece(&mut self, course: &mut Course) -> Result<bool> {
         let (Some(current), Some(staging)) = (self.intake.current(), &self.staging) else { return Ok(false) };
+        // Pieces that come before what is awaited of a shared leg are a later round's.
+        if self.partial.iter().any(|partial| partial.shared && partial.round == current.round) {
+            return Ok(false);
+        }
         let Some(number) = self.index.find(current.source) else { return Ok(false) };
         let Some(slot) = self.sources[number].stock.next() else { return Ok(false) };
         let (round, landing) = (current.round, current.landing);
