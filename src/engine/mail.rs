@@ -6,7 +6,7 @@ use super::call::{Call, Header, Kind};
 use super::notice::Notice;
 use super::operation::{Kept, Operation, Payload, Shown, Unequal};
 use super::run::Unexpected;
-use super::slots::Landed;
+use super::slots::{Landed, Slots};
 use super::tokens::Use;
 use crate::error::{Error, Result};
 use crate::plan::Side;
@@ -124,9 +124,7 @@ impl Engine {
                             let shown = Shown::read(&payload, runs, peer, &mut *self.io.transport)?;
                             // The word that it has been read takes the slot along.
                             let kept = std::mem::replace(&mut message.kept, Kept::Copied(Vec::new()));
-                            if let Kept::InSlot(landed) = kept {
-                                self.io.slots.release(landed);
-                            }
+                            let_go(kept, &mut self.io.slots);
                             // The last slot is the oldest operation's, which may be another: the pump knows.
                             self.io.slots.spare(1);
                             entry.operation.shown(round, shown, offers, &mut self.io)?
@@ -155,9 +153,7 @@ impl Engine {
         if let Err(unequal) = agreed {
             return Err(self.unequal(peer, call, unequal));
         }
-        if let Kept::InSlot(landed) = message.kept {
-            self.io.slots.release(landed);
-        }
+        let_go(message.kept, &mut self.io.slots);
         Ok(None)
     }
 
@@ -198,11 +194,11 @@ impl Engine {
         let mine = match past {
             // Of a communicator that was freed, or so long ago that it is not remembered.
             None if harmless => {
-                self.drop_message(message);
+                let_go(message.kept, &mut self.io.slots);
                 return Ok(());
             }
             Some(past) if past.call == call && harmless && iteration < past.starts => {
-                self.drop_message(message);
+                let_go(message.kept, &mut self.io.slots);
                 return Ok(());
             }
             None if freed => "a call on a communicator that was freed here".to_owned(),
@@ -211,12 +207,6 @@ impl Engine {
             None => "a call long past".to_owned(),
         };
         Err(self.disagreement(message.channel, call, mine))
-    }
-
-    fn drop_message(&mut self, message: Waiting) {
-        if let Kept::InSlot(landed) = message.kept {
-            self.io.slots.release(landed);
-        }
     }
 
     /// Two ranks that mean the same call, but not the same part between them.
@@ -239,6 +229,13 @@ impl Engine {
             peer: self.io.slots.rank_of(channel),
             theirs: theirs.signature.to_string(),
         }
+    }
+}
+
+/// A message is not needed any more: its slot, if it is in one, can go back.
+fn let_go(kept: Kept, slots: &mut Slots) {
+    if let Kept::InSlot(landed) = kept {
+        slots.release(landed);
     }
 }
 
