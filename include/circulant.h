@@ -441,7 +441,7 @@ int circulant_comm_free(circulant_comm *comm);
 // that are split off. Local, but all ranks must say the same. Whether the two fit a call, that call tells.
 //
 // Errors: CIRCULANT_ERR_ARGUMENT for no collective, no algorithm of it, negative blocks, or CIRCULANT_BARRIER in
-// another way than the ranks' nodes give; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
+// several blocks or by an algorithm that does not serve these ranks; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
 int circulant_comm_set_algorithm(circulant_comm comm,
                                  int collective,
                                  const char *algorithm,

@@ -108,18 +108,14 @@ impl Comm {
         self.wishes.write().unwrap_or_else(PoisonError::into_inner).insert(collective, wish);
     }
 
-    /// How a barrier is done follows from the nodes, so no other way can be had.
+    /// A barrier moves nothing, and its algorithm is refused at once where it does not serve these ranks.
     fn check_barrier(&self, wish: &Wish) -> Result<()> {
-        let only = self.communicator.barrier_choice();
-        let is_it = wish.algorithm.as_deref().is_none_or(|name| name == only.algorithm);
-        if is_it && wish.blocks.is_none_or(|blocks| blocks == only.blocks) {
+        self.communicator.barrier_choice(wish.algorithm.as_deref())?;
+        if wish.blocks.is_none_or(|blocks| blocks == 1) {
             return Ok(());
         }
-        Err(Failure::new(
-            CIRCULANT_ERR_ARGUMENT,
-            "a barrier's algorithm and blocks follow from the nodes of the ranks",
-            format!("take `{}`, or null, and 0 blocks", only.algorithm),
-        ))
+        let what = "blocks of a barrier, which moves no data";
+        Err(Failure::new(CIRCULANT_ERR_ARGUMENT, what, "take 0 blocks"))
     }
 
     /// The call as it is wished to be done.
@@ -241,7 +237,7 @@ pub unsafe extern "C" fn circulant_comm_free(comm: *mut CommunicatorHandle) -> c
 /// that are split off. Local, but all ranks must say the same. Whether the two fit a call, that call tells.
 ///
 /// Errors: CIRCULANT_ERR_ARGUMENT for no collective, no algorithm of it, negative blocks, or CIRCULANT_BARRIER in
-/// another way than the ranks' nodes give; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
+/// several blocks or by an algorithm that does not serve these ranks; CIRCULANT_ERR_HANDLE, CIRCULANT_ERR_NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn circulant_comm_set_algorithm(
     comm: CommunicatorHandle,
@@ -263,7 +259,7 @@ pub unsafe extern "C" fn circulant_comm_set_algorithm(
         })?;
         let wish = Wish { algorithm, blocks: Some(blocks).filter(|&blocks| blocks > 0) };
         if collective == Collective::Barrier {
-            return comm.check_barrier(&wish);
+            comm.check_barrier(&wish)?;
         }
         comm.wish(collective, wish);
         Ok(())

@@ -122,9 +122,13 @@ static void arguments(void)
               circulant_reduce(CIRCULANT_IN_PLACE, more, 8, CIRCULANT_INT, CIRCULANT_SUM, 0, world));
     FAILS(CIRCULANT_ERR_ARGUMENT, "colour -7", circulant_comm_split(world, -7, 0, &(circulant_comm){NULL}));
 
-    OK(circulant_comm_set_algorithm(world, CIRCULANT_BARRIER, NULL, 0));
-    FAILS(CIRCULANT_ERR_ARGUMENT, "a barrier's algorithm and blocks follow from the nodes",
+    FAILS(CIRCULANT_ERR_ARGUMENT, "blocks of a barrier",
           circulant_comm_set_algorithm(world, CIRCULANT_BARRIER, NULL, 7));
+    FAILS(CIRCULANT_ERR_ARGUMENT, "barrier has no algorithm `ring`",
+          circulant_comm_set_algorithm(world, CIRCULANT_BARRIER, "ring", 0));
+    OK(circulant_comm_set_algorithm(world, CIRCULANT_BARRIER, "mst", 0));
+    OK(circulant_barrier(world));
+    OK(circulant_comm_set_algorithm(world, CIRCULANT_BARRIER, NULL, 0));
 
     FAILS(CIRCULANT_ERR_TYPE, "0 is no type", circulant_broadcast(data, 1, 0, 0, world));
     FAILS(CIRCULANT_ERR_TYPE, "99 is no type", circulant_broadcast(data, 1, 99, 0, world));

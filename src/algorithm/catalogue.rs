@@ -13,6 +13,7 @@ use super::alltoall::{Direct, MOST, Order, StoreAndForward};
 use super::barrier::Dissemination;
 use super::broadcast::Circulant;
 use super::hypercube::{Hypercube, RecursiveDoubling};
+use super::led::Signals;
 use super::linear::Linear;
 use super::one_block::OneBlock;
 use super::ring::Ring;
@@ -330,6 +331,17 @@ const ALLGATHER: &[Entry] = &[
         ..PLAIN
     },
     Entry {
+        name: "mst",
+        rounds: "2 q",
+        volume: "m (q - 1 + 1 / p)",
+        source: CHAN_TREE,
+        build: |shape| {
+            let gather = Reversed(Tree::new(shape.place, 0, Load::Parts));
+            Box::new(Then::new(Landed::stored(gather), Tree::of_others(shape.place)))
+        },
+        ..PLAIN
+    },
+    Entry {
         name: "hypercube",
         rounds: "q",
         volume: "m (p - 1) / p",
@@ -536,13 +548,26 @@ const ALLTOALL_RELAYED: &[Entry] = &[Entry {
     ..PLAIN
 }];
 
-const BARRIER: &[Entry] = &[Entry {
-    name: "circulant",
-    rounds: "q",
-    volume: "0",
-    source: "Hensgen, Finkel and Manber, doi:10.1007/BF01379320, on the circulant graph's skips",
-    ..PLAIN
-}];
+const BARRIER: &[Entry] = &[
+    Entry {
+        name: "circulant",
+        rounds: "q",
+        volume: "0",
+        source: "Hensgen, Finkel and Manber, doi:10.1007/BF01379320, on the circulant graph's skips",
+        ..PLAIN
+    },
+    Entry {
+        name: "mst",
+        rounds: "2 q",
+        volume: "0",
+        source: CHAN_TREE,
+        build: |shape| {
+            let words = || Signals(tree(shape, 1));
+            Box::new(Then::new(Landed::stored(Reversed(words())), words()))
+        },
+        ..PLAIN
+    },
+];
 
 #[cfg(test)]
 mod tests {

@@ -25,6 +25,8 @@ pub enum Load {
 pub struct Tree {
     place: Place,
     load: Load,
+    /// Whether each subtree gets the parts of all ranks but its own.
+    of_others: bool,
     skips: Skips,
     /// The level at which this rank becomes a head, its smallest digit; `q` for the root.
     level: u32,
@@ -49,13 +51,20 @@ impl Tree {
             }
         }
         let level = skips.baseblock(rank);
-        Tree { place, load, skips, level, len: if rank == 0 { place.size } else { len } }
+        Tree { place, load, of_others: false, skips, level, len: if rank == 0 { place.size } else { len } }
+    }
+
+    /// From rank 0 to each subtree the parts of all other ranks, after its own have come up.
+    pub fn of_others(place: Place) -> Self {
+        Tree { of_others: true, ..Tree::new(place, 0, Load::Parts) }
     }
 
     /// What goes to the head of `len` ranks.
     fn blocks_for(&self, head: Rank, len: u32) -> Blocks {
+        let p = self.place.size;
         let (first, count) = match self.load {
             Load::All(count) => (0, count),
+            Load::Parts if self.of_others => ((head + len) % p, p - len),
             Load::Parts => (head, len),
         };
         if count == 1 { Blocks::One(first) } else { Blocks::Run { first, count } }
@@ -97,6 +106,8 @@ impl Plan for Tree {
             Leg { peer, blocks: self.blocks_for(self.place.rank, self.len) }
         });
         let needs = match self.rounds().checked_sub(self.level + 1) {
+            // With what has come up.
+            Some(_) if put.is_some() && self.of_others => Needs::AllBefore(i),
             Some(arrived) if put.is_some() => Needs::Arrival(arrived),
             _ => Needs::Nothing,
         };

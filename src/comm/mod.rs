@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::groups::Groups;
-use crate::algorithm::{self, Entry, Nesting, Shape};
+use crate::algorithm::{self, Entry, Shape};
 use crate::boot::Exchange;
 use crate::collective::Collective;
 use crate::engine::call::Signature;
@@ -40,14 +40,13 @@ use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
 use crate::engine::vigil::{Limits, Vigil};
 use crate::engine::{Engine, Operands, Source, Task};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fold::element::Element;
 use crate::locality::layout::Layout;
-use crate::plan::Plan;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
-use crate::select::Costs;
+use crate::select::{self, Costs};
 use crate::transport::Transport;
 use crate::transport::loopback::Loopback;
 use crate::transport::memory::Memory;
@@ -247,9 +246,22 @@ impl Communicator {
         Window::new(Arc::clone(&self.world), len)
     }
 
-    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds; where ranks share nodes, `⌈log₂ g⌉` among the g
-    /// nodes, and twice as many as the largest one needs within it.
+    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds; twice as many, with fewer messages in all, where ranks
+    /// share cores; where they share nodes, `⌈log₂ g⌉` among the g nodes, and twice as many as the largest one needs
+    /// within it.
     pub fn barrier(&self) -> Result<()> {
+        self.barrier_as(None)
+    }
+
+    /// A [`barrier`](Self::barrier) by the algorithm of that name, which all ranks must give.
+    ///
+    /// # Errors
+    /// The catalogue has no such barrier, or it does not serve these ranks; or they name different ones.
+    pub fn barrier_by(&self, algorithm: &str) -> Result<()> {
+        self.barrier_as(Some(algorithm))
+    }
+
+    fn barrier_as(&self, algorithm: Option<&str>) -> Result<()> {
         let ask = Ask {
             communicator: self.number,
             collective: Collective::Barrier,
@@ -260,7 +272,7 @@ impl Communicator {
             fold: None,
             commutes: true,
             apart: false,
-            algorithm: None,
+            algorithm: algorithm.map(Cow::Borrowed),
             blocks: None,
         };
         let mut engine = self.world.engine();
@@ -272,31 +284,35 @@ impl Communicator {
                 None => Ok(()),
             };
         }
-        let handle = engine.begin(self.barrier_task(), Some(ask))?;
+        let handle = engine.begin(self.barrier_task(algorithm)?, Some(ask))?;
         self.world.carry_out(engine, handle)
     }
 
-    fn barrier_task(&self) -> Task {
-        let plan = self.barrier_algorithm().map_or_else(
-            || Box::new(Dissemination::new(self.place)) as Box<dyn Plan>,
-            |entry| entry.plan(&self.shape(0, 1, None)),
-        );
+    fn barrier_task(&self, algorithm: Option<&str>) -> Result<Task> {
+        let entry = self.barrier_entry(algorithm)?;
+        let plan = entry.plan(&self.shape(0, 1, None));
         let task = barrier_task(self.place, self.number, self.group.clone(), Collective::Barrier);
         // As `select` has it of calls that move something.
         let pace = Pace { soon: !self.groups.is_nested(), ..task.pace };
-        Task { plan, pace, ..task }
+        let signature = Signature { algorithm: entry.number(), ..task.signature };
+        Ok(Task { plan, pace, signature, ..task })
     }
 
-    /// Node by node where ranks share some, and short messages reach every rank.
-    fn barrier_algorithm(&self) -> Option<&'static Entry> {
+    /// By leaders short messages must reach every rank.
+    fn barrier_entry(&self, algorithm: Option<&str>) -> Result<&'static Entry> {
         let nested = self.all_wide && self.groups.is_nested();
-        let wanted = if nested { Nesting::Any } else { Nesting::None };
-        self.algorithms(Collective::Barrier).find(|entry| entry.nesting == wanted)
+        let name = algorithm.unwrap_or_else(|| select::barrier(nested, &self.costs));
+        let entries = || self.algorithms(Collective::Barrier).filter(|entry| nested || !entry.is_nested());
+        entries().find(|entry| entry.name == name).ok_or_else(|| {
+            let names: Vec<_> = entries().map(|entry| entry.name).collect();
+            let what = format!("no algorithm `{name}` for these ranks");
+            Error::argument("barrier", what, format!("take one of: {}", names.join(", ")))
+        })
     }
 
-    /// The algorithm that a barrier takes.
-    pub fn barrier_choice(&self) -> Choice {
-        Choice { algorithm: self.barrier_algorithm().map_or("-", |entry| entry.name), blocks: 1 }
+    /// The algorithm that a barrier takes: the one that is asked for, or else the library's choice.
+    pub fn barrier_choice(&self, algorithm: Option<&str>) -> Result<Choice> {
+        Ok(Choice { algorithm: self.barrier_entry(algorithm)?.name, blocks: 1 })
     }
 
     /// The algorithms of a collective that there are for so many ranks, on the nodes that they are on.

@@ -71,7 +71,7 @@ impl Communicator {
     /// Values that the elements' type does not have are left as they came.
     pub unsafe fn run_raw(&self, call: &RawCall, input: Option<Span>, output: Option<Span>) -> Result<()> {
         if call.collective() == Collective::Barrier {
-            return self.barrier();
+            return self.barrier_as(call.algorithm.as_deref());
         }
         // SAFETY: the caller's promise, for as long as this call
         let (input, output) = unsafe { (self.given(call, input)?, self.given(call, output)?) };
@@ -125,7 +125,9 @@ impl Communicator {
         prepared: bool,
     ) -> Result<RawRequest> {
         if call.collective() == Collective::Barrier {
-            return Ok(RawRequest { held: Held::new(&self.world, self.barrier_task(), None)? });
+            return Ok(RawRequest {
+                held: Held::new(&self.world, self.barrier_task(call.algorithm.as_deref())?, None)?,
+            });
         }
         // SAFETY: the caller's promise, until the request is dropped
         let (input, output) = unsafe { (self.given(call, input)?, self.given(call, output)?) };

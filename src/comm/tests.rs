@@ -237,6 +237,32 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
 }
 
 #[test]
+fn nobody_leaves_a_barrier_of_any_name_before_all_have_come() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    for p in [1, 2, 3, 33, 65] {
+        for name in ["circulant", "mst"] {
+            let came = AtomicUsize::new(0);
+            on_threads(Communicator::loopback(p, 1).unwrap(), |comm| {
+                for round in 1..=10 {
+                    came.fetch_add(1, Ordering::SeqCst);
+                    comm.barrier_by(name).unwrap();
+                    assert!(came.load(Ordering::SeqCst) >= round * p as usize, "{name}, p = {p}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_barrier_that_there_is_not_or_that_ranks_name_differently_is_an_error() {
+    let comm = &Communicator::loopback(1, 0).unwrap()[0];
+    let error = comm.barrier_by("ring").unwrap_err().to_string();
+    assert_eq!(error, "barrier: no algorithm `ring` for these ranks; take one of: circulant, mst");
+    let said = said_of_different_calls(|comm, which| comm.barrier_by(["circulant", "mst"][which]));
+    assert!(said.iter().any(|said| said.matches("barrier(by plan ").count() == 2), "{said:?}");
+}
+
+#[test]
 fn a_root_out_of_range_is_named_and_nothing_is_broken() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];
     let error = comm.broadcast(&mut [1u8], 1).unwrap_err().to_string();

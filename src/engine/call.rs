@@ -51,8 +51,10 @@ impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let prepared = if self.prepared { "prepared " } else { "" };
         write!(f, "{prepared}{}", self.collective.name())?;
-        if matches!(self.collective, Collective::Barrier | Collective::Finalize) {
-            return Ok(());
+        match self.collective {
+            Collective::Finalize => return Ok(()),
+            Collective::Barrier => return write!(f, "(by plan {})", self.algorithm),
+            _ => {}
         }
         write!(f, "(")?;
         if self.collective.has_root() {

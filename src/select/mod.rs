@@ -11,6 +11,7 @@ mod ring;
 use crate::algorithm::{self as catalogue, Entry, Nesting, Span, stopovers};
 use crate::collective::Collective;
 
+pub use algorithm::barrier;
 pub use blocks::last_block;
 pub use costs::{BLOCK_SHARE, Costs};
 pub use ring::Around;

@@ -32,12 +32,16 @@ impl Problem {
         Pace { soon: self.is_done_soon(costs), ..self.pace_of_puts(entry, blocks, piece, costs) }
     }
 
-    /// Whether all of it is on the link for no longer than a hop takes. Of an alltoallv nobody knows all bytes. Where
-    /// ranks share nodes they had better sleep: 8 nodes of 4 ranks on two cores take 1.5 to 1.9 times as long for a
-    /// barrier, or to reduce 4 KiB, if they do not.
+    /// Whether it is short. Of an alltoallv nobody knows all bytes. Where ranks share nodes they had better sleep: 8 nodes
+    /// of 4 ranks on two cores take 1.5 to 1.9 times as long for a barrier, or to reduce 4 KiB, if they do not.
     fn is_done_soon(&self, costs: &Costs) -> bool {
         let known = self.collective != Collective::Alltoallv;
-        known && self.nodes.is_none() && self.bytes as f64 * costs.byte <= costs.hop()
+        known && self.nodes.is_none() && self.is_short(costs)
+    }
+
+    /// Whether all of it is on the link for no longer than a hop takes.
+    pub(super) fn is_short(&self, costs: &Costs) -> bool {
+        self.bytes as f64 * costs.byte <= costs.hop()
     }
 
     /// The same, but for whether it is done soon.

@@ -109,7 +109,7 @@ fn the_ring_is_for_crowds_and_for_parts_that_differ() {
     let name = |counts: &[usize], costs| parts(36, counts).algorithm(costs).unwrap().name;
     let even = [30_000; 36];
     assert_eq!((name(&even, &alone), name(&even, &crowd)), ("circulant", "ring"));
-    assert_eq!((name(&[1000; 36], &crowd), name(&[10; 36], &crowd)), ("circulant", "circulant"));
+    assert_eq!((name(&[1000; 36], &crowd), name(&[10; 36], &alone)), ("circulant", "circulant"));
     let irregular: Vec<usize> = (0..36).map(|rank| rank % 3 * 30_000).collect();
     assert_eq!((name(&irregular, &alone), name(&irregular, &crowd)), ("ring-n", "ring-n"));
     let mut one = [0; 36];
@@ -120,6 +120,32 @@ fn the_ring_is_for_crowds_and_for_parts_that_differ() {
     let problem = parts(36, &irregular);
     let (entry, blocks) = (problem.algorithm(&alone).unwrap(), problem.blocks_on_ring(&alone));
     assert_eq!((problem.blocks(entry, &alone, FREE), blocks, last_block(entry)), (2, 2, 256));
+}
+
+#[test]
+fn short_calls_of_ranks_that_share_cores_go_by_a_tree() {
+    use Collective::{
+        Allgather, Allreduce, Broadcast, Gather, Reduce, ReduceScatter, ReduceScatterBlock, Scatter,
+    };
+    let crowd = Costs { latency: 5e-5, byte: 8e-8, block: 1e-5, crowd: 4.0, shared: false };
+    let name = |collective, bytes: u64, costs: Costs| {
+        Problem { collective, largest: bytes / 8, ..whole(bytes, 8) }.algorithm(&costs).unwrap().name
+    };
+    for collective in [Broadcast, Allreduce, Allgather, ReduceScatter, ReduceScatterBlock] {
+        assert_eq!([0, 1024, 2048].map(|bytes| name(collective, bytes, crowd)), ["mst"; 3]);
+        let others =
+            [(4096, crowd), (1024, Costs { crowd: 1.0, ..crowd }), (1024, Costs { shared: true, ..crowd })];
+        assert!(others.iter().all(|&(bytes, costs)| name(collective, bytes, costs) != "mst"));
+    }
+    assert_eq!(name(Reduce, 1024, crowd), "circulant", "it has as few messages");
+    assert_eq!([Scatter, Gather].map(|collective| name(collective, 1024, crowd)), ["mst"; 2], "as always");
+    assert_eq!(parts(8, &[0, 900, 0, 100, 0, 0, 0, 0]).algorithm(&crowd).unwrap().name, "circulant-n");
+    assert_eq!(parts(8, &[10, 90, 0, 100, 10, 9, 0, 50]).algorithm(&crowd).unwrap().name, "mst");
+
+    let of = |shared, ranks| barrier(false, &Costs { shared, crowd: ranks, ..crowd });
+    assert_eq!([1.0, 1.5, 4.0].map(|ranks| of(false, ranks)), ["circulant", "mst", "mst"]);
+    assert_eq!([1.0, 8.0, 16.5].map(|ranks| of(true, ranks)), ["circulant", "circulant", "mst"]);
+    assert_eq!(barrier(true, &crowd), "leader");
 }
 
 #[test]

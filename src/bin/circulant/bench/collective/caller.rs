@@ -59,7 +59,8 @@ fn zeros(elements: usize) -> Result<Vec<i32>> {
 
 /// A call that can be made again and again.
 pub enum Caller {
-    Barrier,
+    /// By which algorithm.
+    Barrier(&'static str),
     Slice(Vec<i32>, Call<i32>),
     Window(Window<i32>, Call<i32>),
     /// `None` only after an error.
@@ -72,9 +73,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// Without a call, of a barrier.
-    pub fn new(comm: &Communicator, tense: Tense, memory: Memory, call: Option<Call<i32>>) -> Result<Self> {
-        let Some(call) = call else { return Ok(Caller::Barrier) };
+    pub fn new(comm: &Communicator, tense: Tense, memory: Memory, call: Call<i32>) -> Result<Self> {
         Ok(match memory {
             Memory::Slice(data) => Caller::Slice(data, call),
             Memory::Window(window) if tense == Tense::Started => Caller::Started(Some(window), call),
@@ -88,7 +87,7 @@ impl Caller {
 
     pub fn call(&mut self, comm: &Communicator, subject: &Subject) -> Result<()> {
         match self {
-            Caller::Barrier => comm.barrier(),
+            Caller::Barrier(algorithm) => comm.barrier_by(algorithm),
             Caller::Slice(data, call) => comm.run(data, &*call),
             Caller::Window(window, call) => comm.run_window(window, &*call),
             Caller::Started(place, call) => {
@@ -126,7 +125,7 @@ impl Caller {
 
     fn in_place(&mut self) -> Result<&mut [i32]> {
         Ok(match self {
-            Caller::Barrier | Caller::Kept { .. } => &mut [],
+            Caller::Barrier(_) | Caller::Kept { .. } => &mut [],
             Caller::Slice(data, _) => data,
             Caller::Window(window, _) => window,
             Caller::Started(place, _) => place.as_deref_mut().unwrap_or_default(),

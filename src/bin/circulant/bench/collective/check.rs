@@ -123,7 +123,7 @@ mod tests {
             let of = |collective| Subject::new(collective, Kind::Regular, place, 0, 24);
             let (sum, other) = (of(Collective::Allreduce), of(Collective::Allgather));
             let memory = Memory::new(comm, Tense::Slice, &sum)?;
-            let mut caller = Caller::new(comm, Tense::Slice, memory, other.call())?;
+            let mut caller = Caller::new(comm, Tense::Slice, memory, other.call().unwrap())?;
             check(comm, &sum, &mut caller)
         });
         assert!(said.iter().all(|said| said.contains("rank 0: element 0 of 6 is")), "{said:?}");

@@ -315,9 +315,12 @@ impl Arguments {
         let call = subject.call().map(|call| self.arranged(call, algorithm));
         let choice = match &call {
             Some(call) => comm.choice(call, subject.len())?,
-            None => comm.barrier_choice(),
+            None => comm.barrier_choice(algorithm)?,
         };
-        let mut caller = Caller::new(comm, self.tense, memory, call)?;
+        let mut caller = match call {
+            Some(call) => Caller::new(comm, self.tense, memory, call)?,
+            None => Caller::Barrier(choice.algorithm),
+        };
         let times = timing::iterate(comm, self.seconds, &mut || caller.call(comm, subject))?;
         if self.check {
             check::check(comm, subject, &mut caller)?;
@@ -353,7 +356,8 @@ impl Arguments {
 
 /// The library's own.
 fn own_choice(comm: &Communicator, subject: &Subject) -> Option<&'static str> {
-    let choice = subject.call().map_or(Ok(comm.barrier_choice()), |call| comm.choice(&call, subject.len()));
+    let choice =
+        subject.call().map_or_else(|| comm.barrier_choice(None), |call| comm.choice(&call, subject.len()));
     choice.ok().map(|choice| choice.algorithm)
 }
 
