@@ -583,7 +583,7 @@ int circulant_allreduce_prepare(const void *input,
                                 circulant_comm comm,
                                 circulant_request *request);
 
-// Waits until all ranks have called it. ceil(log2 p) rounds.
+// Waits until all ranks have called it. ceil(log2 p) rounds; twice as many, and fewer messages, where ranks share cores.
 int circulant_barrier(circulant_comm comm);
 
 // Starts circulant_barrier in the background: `*request` is done when all ranks have started it.

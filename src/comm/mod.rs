@@ -246,7 +246,7 @@ impl Communicator {
         Window::new(Arc::clone(&self.world), len)
     }
 
-    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds; twice as many, with fewer messages in all, where ranks
+    /// Waits until all ranks have called it. `⌈log₂ p⌉` rounds; twice as many, with fewer messages in all, where many ranks
     /// share cores; where they share nodes, `⌈log₂ g⌉` among the g nodes, and twice as many as the largest one needs
     /// within it.
     pub fn barrier(&self) -> Result<()> {
@@ -301,13 +301,18 @@ impl Communicator {
     /// By leaders short messages must reach every rank.
     fn barrier_entry(&self, algorithm: Option<&str>) -> Result<&'static Entry> {
         let nested = self.all_wide && self.groups.is_nested();
-        let name = algorithm.unwrap_or_else(|| select::barrier(nested, &self.costs));
-        let entries = || self.algorithms(Collective::Barrier).filter(|entry| nested || !entry.is_nested());
+        let name = algorithm.unwrap_or_else(|| select::barrier(nested, self.are_apart(), &self.costs));
+        let entries = || self.algorithms(Collective::Barrier).filter(|e| self.all_wide || !e.is_nested());
         entries().find(|entry| entry.name == name).ok_or_else(|| {
             let names: Vec<_> = entries().map(|entry| entry.name).collect();
             let what = format!("no algorithm `{name}` for these ranks");
             Error::argument("barrier", what, format!("take one of: {}", names.join(", ")))
         })
+    }
+
+    /// Whether no two ranks share a node.
+    pub(super) fn are_apart(&self) -> bool {
+        self.groups.count() == self.size()
     }
 
     /// The algorithm that a barrier takes: the one that is asked for, or else the library's choice.

@@ -55,7 +55,7 @@ impl Communicator {
         let problem = self.problem(call, elements);
         let entry = match &call.algorithm {
             Some(name) => self.asked_for(call, &problem, name)?,
-            None => problem.algorithm(&self.costs).ok_or_else(|| {
+            None => self.own_choice(call, &problem).ok_or_else(|| {
                 call.bad("no algorithm serves it", "see `circulant plan --list` for what there is")
             })?,
         };
@@ -70,6 +70,13 @@ impl Communicator {
         }
         let blocks = call.blocks.unwrap_or_else(|| problem.blocks(entry, &self.costs, self.max_put));
         Ok(Decision { problem, entry, blocks })
+    }
+
+    fn own_choice(&self, call: &RawCall, problem: &Problem) -> Option<&'static Entry> {
+        match call.blocks {
+            Some(_) => problem.algorithm_in_blocks(&self.costs),
+            None => problem.algorithm(&self.costs),
+        }
     }
 
     fn problem(&self, call: &RawCall, elements: usize) -> Problem {
@@ -98,7 +105,21 @@ impl Communicator {
         let wanted = self.hierarchy.domains.is_some();
         let domains = by_domains.map(|nodes| Divided { nodes, wanted });
         let leaders = self.hierarchy.leaders;
-        Problem { collective, p, unit, bytes, largest, around, commutes, all_wide, nodes, domains, leaders }
+        let apart = self.are_apart();
+        Problem {
+            collective,
+            p,
+            unit,
+            bytes,
+            largest,
+            around,
+            commutes,
+            all_wide,
+            apart,
+            nodes,
+            domains,
+            leaders,
+        }
     }
 
     /// What each node, or domain, has of a call. O(p).

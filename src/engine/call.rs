@@ -53,7 +53,9 @@ impl fmt::Display for Signature {
         write!(f, "{prepared}{}", self.collective.name())?;
         match self.collective {
             Collective::Finalize => return Ok(()),
-            Collective::Barrier => return write!(f, "(by plan {})", self.algorithm),
+            // In full, to tell two of them apart.
+            Collective::Barrier if f.alternate() => return write!(f, "(by plan {})", self.algorithm),
+            Collective::Barrier => return Ok(()),
             _ => {}
         }
         write!(f, "(")?;

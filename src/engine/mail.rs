@@ -98,7 +98,7 @@ impl Engine {
             };
         };
         if entry.operation.call() != call {
-            let mine = entry.operation.call().signature.to_string();
+            let mine = format!("{:#}", entry.operation.call().signature);
             return Err(self.disagreement(message.channel, call, mine));
         }
         let peer = self.io.slots.rank_of(message.channel);
@@ -203,7 +203,7 @@ impl Engine {
             }
             None if freed => "a call on a communicator that was freed here".to_owned(),
             Some(past) if past.call == call => format!("{}, which is over here", call.signature),
-            Some(past) => past.call.signature.to_string(),
+            Some(past) => format!("{:#}", past.call.signature),
             None => "a call long past".to_owned(),
         };
         Err(self.disagreement(message.channel, call, mine))
@@ -227,7 +227,7 @@ impl Engine {
             rank: self.place().rank,
             mine,
             peer: self.io.slots.rank_of(channel),
-            theirs: theirs.signature.to_string(),
+            theirs: format!("{:#}", theirs.signature),
         }
     }
 }

@@ -47,16 +47,18 @@ impl Problem {
     /// user says so, as nobody has measured from when on that pays; not by what is small, which is no bytes to speak
     /// of, and would come later by the rounds.
     pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
-        if let Some(entry) = self.by_domains() {
-            return Some(entry);
-        }
-        if let Some(among) = self.among_nodes()
-            && let Some(entry) = self.by_leaders(among.flat(costs)?)
-            && self.leaders_pay(entry, costs)
-        {
-            return Some(entry);
-        }
-        self.by_tree(costs).or_else(|| self.flat(costs))
+        self.by_nodes(costs).or_else(|| self.by_tree(costs)).or_else(|| self.flat(costs))
+    }
+
+    /// The algorithm by domains or leaders, where one of them pays.
+    fn by_nodes(&self, costs: &Costs) -> Option<&'static Entry> {
+        let by_leaders = || self.by_leaders(self.among_nodes()?.flat(costs)?);
+        self.by_domains().or_else(|| by_leaders().filter(|entry| self.leaders_pay(entry, costs)))
+    }
+
+    /// The algorithm of a call that is told its number of blocks, which a tree does not take.
+    pub fn algorithm_in_blocks(&self, costs: &Costs) -> Option<&'static Entry> {
+        self.by_nodes(costs).or_else(|| self.flat(costs))
     }
 
     /// The tree up and down, of short calls that leave something with every rank, where processors are what all wait for:
@@ -64,7 +66,7 @@ impl Problem {
     /// 8, 16 and 36 ranks on two cores, in an allreduce 0.6 of the time of recursive doubling, in an allgather 0.55 to
     /// 0.95, 0.45 to 0.8 and 0.5 to 0.6 of the circulant graph's, in a reduce_scatter 0.5 to 0.75; 4 KiB over 16 and 36
     /// ranks 0.4 to 0.8, over 8 up to 1.8. A broadcast has as many messages either way, but follows the edges of a
-    /// [barrier] before it: it takes 0.2 to 0.6.
+    /// [barrier] before it: it takes 0.2 to 0.6. Longer than a slot whatever the network, nothing was measured.
     fn by_tree(&self, costs: &Costs) -> Option<&'static Entry> {
         use Collective::{Allgather, Allgatherv, Allreduce, Broadcast, ReduceScatter, ReduceScatterBlock};
         let for_all = match self.collective {
@@ -72,8 +74,8 @@ impl Problem {
             Allgather | Allgatherv | ReduceScatter | ReduceScatterBlock => !self.few_have_parts(costs),
             _ => false,
         };
-        let apart = self.nodes.is_none() && !costs.shared;
-        let pays = for_all && apart && costs.crowd > 1.0 && self.is_short(costs);
+        let short = self.bytes <= SMALL && self.is_short(costs);
+        let pays = for_all && short && self.apart && costs.crowd > FEW;
         self.candidates().find(|entry| pays && entry.name == TREE)
     }
 
@@ -215,16 +217,17 @@ impl Problem {
     }
 }
 
-/// The algorithm of a barrier: node by node where ranks share some and words reach all; by a tree where they
-/// share cores, as processors are what all wait for and it has fewer messages. On the emulated cluster it takes 0.75 of the
-/// time over 8 ranks on two cores, 0.5 over 16 and 0.35 over 36; and ranks leave it so much closer together that
-/// a scatter of 1 KiB after it takes 0.15 to 0.3 of the time.
-pub fn barrier(nested: bool, costs: &Costs) -> &'static str {
-    let few = if costs.shared { CROWDED } else { 1.0 };
-    match nested {
-        true => "leader",
-        false if costs.crowd > few => TREE,
-        false => "circulant",
+/// The algorithm of a barrier: node by node where it is to be `nested`; by a tree where ranks share cores, and either no
+/// memory (they are `apart`) or so many a core that a message costs much there, too: processors are what all wait for,
+/// and a tree has fewer messages. On the emulated cluster it takes 0.75 of the time over 8 ranks on two cores, 0.5 over 16
+/// and 0.35 over 36; and ranks leave it so much closer together that a scatter of 1 KiB after it takes 0.15 to 0.3 of the
+/// time.
+pub fn barrier(nested: bool, apart: bool, costs: &Costs) -> &'static str {
+    let crowded = apart && costs.crowd > FEW || costs.shared && costs.crowd > CROWDED;
+    match (nested, crowded) {
+        (true, _) => "leader",
+        (false, true) => TREE,
+        (false, false) => "circulant",
     }
 }
 

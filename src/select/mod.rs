@@ -42,6 +42,8 @@ pub struct Problem {
     pub commutes: bool,
     /// Whether short messages reach every rank without a handshake, and not only the neighbours.
     pub all_wide: bool,
+    /// Whether no two ranks share a node.
+    pub apart: bool,
     /// The nodes, where there are several and some have several ranks.
     pub nodes: Option<Nodes>,
     /// The domains of nodes, where there are such of several ranks.
@@ -121,7 +123,7 @@ impl Problem {
 
     fn among(&self, nodes: Nodes) -> Problem {
         let Nodes { count: p, largest, around, .. } = nodes;
-        Problem { p, largest, around, nodes: None, domains: None, ..*self }
+        Problem { p, largest, around, apart: true, nodes: None, domains: None, ..*self }
     }
 
     /// What an algorithm's blocks and pace follow from: the nodes' problem where it goes node by node.

@@ -16,6 +16,7 @@ fn whole(bytes: u64, p: u32) -> Problem {
         around: Around::uncut(bytes),
         commutes: true,
         all_wide: true,
+        apart: true,
         nodes: None,
         domains: None,
         leaders: 1,
@@ -134,7 +135,7 @@ fn short_calls_of_ranks_that_share_cores_go_by_a_tree() {
     for collective in [Broadcast, Allreduce, Allgather, ReduceScatter, ReduceScatterBlock] {
         assert_eq!([0, 1024, 2048].map(|bytes| name(collective, bytes, crowd)), ["mst"; 3]);
         let others =
-            [(4096, crowd), (1024, Costs { crowd: 1.0, ..crowd }), (1024, Costs { shared: true, ..crowd })];
+            [(4096, crowd), (1024, Costs { crowd: 1.5, ..crowd }), (9000, Costs { byte: 1e-9, ..crowd })];
         assert!(others.iter().all(|&(bytes, costs)| name(collective, bytes, costs) != "mst"));
     }
     assert_eq!(name(Reduce, 1024, crowd), "circulant", "it has as few messages");
@@ -142,10 +143,15 @@ fn short_calls_of_ranks_that_share_cores_go_by_a_tree() {
     assert_eq!(parts(8, &[0, 900, 0, 100, 0, 0, 0, 0]).algorithm(&crowd).unwrap().name, "circulant-n");
     assert_eq!(parts(8, &[10, 90, 0, 100, 10, 9, 0, 50]).algorithm(&crowd).unwrap().name, "mst");
 
-    let of = |shared, ranks| barrier(false, &Costs { shared, crowd: ranks, ..crowd });
-    assert_eq!([1.0, 1.5, 4.0].map(|ranks| of(false, ranks)), ["circulant", "mst", "mst"]);
-    assert_eq!([1.0, 8.0, 16.5].map(|ranks| of(true, ranks)), ["circulant", "circulant", "mst"]);
-    assert_eq!(barrier(true, &crowd), "leader");
+    let together = Problem { apart: false, ..whole(64, 8) };
+    assert_eq!(together.algorithm(&crowd).unwrap().name, "circulant");
+    assert_eq!(whole(64, 8).algorithm_in_blocks(&crowd).unwrap().name, "circulant", "a tree takes one");
+
+    let of = |apart, shared, ranks| barrier(false, apart, &Costs { shared, crowd: ranks, ..crowd });
+    assert_eq!([1.0, 2.0, 4.0].map(|ranks| of(true, false, ranks)), ["circulant", "circulant", "mst"]);
+    assert_eq!([1.0, 8.0, 16.5].map(|ranks| of(false, true, ranks)), ["circulant", "circulant", "mst"]);
+    assert_eq!(of(false, false, 16.5), "circulant", "some share a node of several, or nobody knows");
+    assert_eq!(barrier(true, false, &crowd), "leader");
 }
 
 #[test]
