@@ -263,6 +263,37 @@ fn a_barrier_that_there_is_not_or_that_ranks_name_differently_is_an_error() {
 }
 
 #[test]
+fn ranks_that_share_cores_make_short_calls_by_a_tree_unless_told_how_many_blocks() {
+    let crowd = Costs { latency: 5e-5, byte: 8e-8, block: 1e-5, crowd: 4.0, shared: false };
+    for p in [2, 3, 8, 33] {
+        let mut comms = Communicator::loopback(p, 2).unwrap();
+        comms.iter_mut().for_each(|comm| comm.costs = crowd);
+        on_threads(comms, |comm| {
+            let me = comm.rank();
+            assert_eq!(comm.barrier_choice(None).unwrap().algorithm, "mst");
+            assert_eq!(comm.choice(&Call::<u32>::allgather(), p as usize).unwrap().algorithm, "mst");
+            comm.barrier().unwrap();
+            let mut all = vec![u32::MAX; p as usize];
+            comm.allgather(&[me], &mut all).unwrap();
+            assert!(all.iter().copied().eq(0..p), "{all:?}");
+            let mut sum = [me, 1];
+            comm.run(&mut sum, Call::allreduce(Sum)).unwrap();
+            assert_eq!(sum, [p * (p - 1) / 2, p]);
+            let counts: Vec<usize> = (0..p as usize).map(|rank| rank % 3).collect();
+            let mut part = vec![0; counts[me as usize]];
+            comm.reduce_scatter(&vec![me; counts.iter().sum()], &mut part, &counts, Sum).unwrap();
+            assert!(part.iter().all(|&part| part == p * (p - 1) / 2), "{part:?}");
+
+            let in_blocks = Call::broadcast(p - 1).blocks(4);
+            assert_eq!(comm.choice(&in_blocks, 8).unwrap().algorithm, "circulant");
+            let mut data = [me; 8];
+            comm.run(&mut data, in_blocks).unwrap();
+            assert_eq!(data, [p - 1; 8]);
+        });
+    }
+}
+
+#[test]
 fn a_root_out_of_range_is_named_and_nothing_is_broken() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];
     let error = comm.broadcast(&mut [1u8], 1).unwrap_err().to_string();
