@@ -36,6 +36,7 @@ const CROWDED: f64 = 10.0;
 
 /// The tree's name in the catalogue.
 const TREE: &str = "mst";
+
 /// The algorithm in which leaders are on a ring.
 const RING_OF_LEADERS: &str = "leader-ring";
 
