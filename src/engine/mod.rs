@@ -287,6 +287,7 @@ impl Engine {
     /// Starts an operation of which so many steps of its line have been taken.
     fn start_after(&mut self, handle: Handle, steps: usize) -> Result<()> {
         self.check_at_rest(handle)?;
+        self.vigil.makes_one();
         let turn = self.turns;
         self.turns += 1;
         let Some(call) = self.stir(handle, |operation| {

@@ -116,6 +116,7 @@ impl Engine {
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
         let steps = match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
+                self.vigil.makes_one();
                 self.remember(call, 1);
                 return Ok(None);
             }
@@ -140,6 +141,7 @@ impl Engine {
         let gone = self.go_along(line, &errand, |engine| engine.prepared(handle));
         match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
+                self.vigil.makes_one();
                 self.prepared(handle).into_iter().for_each(Operation::pass);
                 Ok(true)
             }

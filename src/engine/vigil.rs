@@ -47,7 +47,10 @@ pub struct Wait {
     since: Instant,
     /// How much had happened to it by then.
     stirs: u64,
-    /// Peers that ask are told of it; not at first, as most waits are over in a moment.
+    /// Peers that ask are told of the call; not at first, as most waits are over in a moment. Then until its end,
+    /// as it takes a while to put in words.
+    entered: bool,
+    /// And of what it waits for.
     announced: bool,
     asked: Option<Instant>,
     tell_at: Option<Duration>,
@@ -79,9 +82,15 @@ impl Vigil {
         self.lifeline.as_ref().and_then(Lifeline::news).map_or(Ok(()), |news| Err(news.into()))
     }
 
+    /// A call is made; peers that ask this rank between two calls are told how many there were.
+    #[inline]
+    pub fn makes_one(&self) {
+        self.status.makes_one();
+    }
+
     /// The wait, if any, is over.
     pub fn rest(&mut self, wait: &mut Option<Wait>) {
-        if wait.take().is_some_and(|wait| wait.announced) {
+        if wait.take().is_some_and(|wait| wait.entered) {
             self.status.leave();
         }
     }
@@ -95,19 +104,26 @@ impl Vigil {
         waiting: impl FnOnce() -> Waiting,
     ) -> Result<()> {
         self.check()?;
-        if watched.as_ref().is_some_and(|wait| wait.stirs != stirs) {
-            self.rest(watched);
-        }
         let now = Instant::now();
         let tell_at = self.limits.tell;
-        let fresh = || Wait { since: now, stirs, announced: false, asked: None, tell_at };
-        let wait = watched.get_or_insert_with(fresh);
+        let fresh = |entered| Wait { since: now, stirs, entered, announced: false, asked: None, tell_at };
+        let wait = watched.get_or_insert_with(|| fresh(false));
+        if wait.stirs != stirs {
+            if wait.announced {
+                self.status.awaits(None);
+            }
+            *wait = fresh(wait.entered);
+        }
         let lasted = now - wait.since;
         if lasted < ANNOUNCE_AFTER {
             return Ok(());
         }
         if !std::mem::replace(&mut wait.announced, true) {
-            self.announce(&waiting());
+            let waiting = waiting();
+            if !std::mem::replace(&mut wait.entered, true) {
+                self.enter(&waiting.call);
+            }
+            self.status.awaits(waiting.awaited());
             return Ok(());
         }
         if lasted < ASK_AFTER {
@@ -178,13 +194,14 @@ impl Vigil {
         }
     }
 
-    fn announce(&self, waiting: &Waiting) {
-        self.status.enter(waiting.call.signature.to_string(), waiting.call.name());
-        self.status.awaits(waiting.awaited());
+    fn enter(&self, call: &Call) {
+        self.status.enter(call.signature.to_string(), call.name());
     }
 
     fn ask(&self, waiting: &Waiting) {
-        self.announce(waiting);
+        // Once more, as another call's wait may have been told since.
+        self.enter(&waiting.call);
+        self.status.awaits(waiting.awaited());
         if let (Some(lifeline), Some(awaited)) = (&self.lifeline, waiting.awaited()) {
             lifeline.ask(awaited.peer);
         }

@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(inquiry.asks(), Some(0));
         assert!(inquiry.answer().text.ends_with("(round 1 of 9); rank 0 has not answered"));
         assert!(!inquiry.answer().complete);
-        assert!(inquiry.hears(1, 0, Report::Idle { finished: 5 }));
-        assert!(inquiry.answer().text.ends_with("(round 1 of 9); rank 0 is alive, in no call (5 done)"));
+        assert!(inquiry.hears(1, 0, Report::Idle { made: 5 }));
+        assert!(inquiry.answer().text.ends_with("(round 1 of 9); rank 0 is alive, in no call (5 made)"));
         assert!(inquiry.answer().complete);
     }
 

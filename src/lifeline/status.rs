@@ -1,9 +1,10 @@
 //! What this rank is doing, for others to ask: written by the engine, read by the lifeline's thread.
 //!
-//! It never says what a rank has done, only what it does now. One uncontended lock (tens of
-//! nanoseconds) is taken when a call begins and ends and before the engine sleeps, never in a round.
+//! It says what a rank does now, and of the past only how many calls it has made. One uncontended lock (tens of
+//! nanoseconds) is taken where a wait has lasted for a millisecond, and where it ends; a call that waits less takes none.
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::rank::Rank;
@@ -32,12 +33,9 @@ pub enum Awaiting {
 
 /// What this rank is doing now; shared by the engine and the lifeline.
 #[derive(Debug, Default)]
-pub struct Status(Mutex<Now>);
-
-#[derive(Debug, Default)]
-struct Now {
-    call: Option<Call>,
-    finished: u64,
+pub struct Status {
+    call: Mutex<Option<Call>>,
+    made: AtomicU64,
 }
 
 #[derive(Debug, Clone)]
@@ -48,47 +46,50 @@ struct Call {
 }
 
 impl Status {
-    /// A call begins: what it is (all ranks say the same of the same call), and its number: on its communicator, from
+    /// One more call is made, by the engine: only one of its threads does so at a time.
+    #[inline]
+    pub fn makes_one(&self) {
+        self.made.store(self.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// It is in a call, for a while: what it is (all ranks say the same of the same call), and its number: on its communicator, from
     /// 1, in the lower half, and the communicator's in the upper one.
     pub fn enter(&self, name: impl Into<String>, number: u64) {
         let call = Call { name: name.into(), number, awaited: None };
-        self.now(|now| now.call = Some(call));
+        self.call(|now| *now = Some(call));
     }
 
     /// The call has ended.
     pub fn leave(&self) {
-        self.now(|now| {
-            now.call = None;
-            now.finished += 1;
-        });
+        self.call(|now| *now = None);
     }
 
-    /// What the call waits for; to be told before the rank sleeps. Outside a call it is ignored.
+    /// What the call waits for, if anything; to be told before the rank sleeps. Outside a call it is ignored.
     pub fn awaits(&self, awaited: Option<Awaited>) {
-        self.now(|now| {
-            if let Some(call) = &mut now.call {
+        self.call(|now| {
+            if let Some(call) = now {
                 call.awaited = awaited;
             }
         });
     }
 
     pub(super) fn report(&self) -> Report {
-        self.now(|now| match now.call.clone() {
-            None => Report::Idle { finished: now.finished },
+        match self.call(|now| now.clone()) {
+            None => Report::Idle { made: self.made.load(Ordering::Relaxed) },
             Some(Call { name, number, awaited }) => Report::Busy { name, number, awaited },
-        })
+        }
     }
 
-    fn now<T>(&self, use_it: impl FnOnce(&mut Now) -> T) -> T {
-        use_it(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn call<T>(&self, use_it: impl FnOnce(&mut Option<Call>) -> T) -> T {
+        use_it(&mut self.call.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// What can be said of a rank that was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
-    /// In no call.
-    Idle { finished: u64 },
+    /// In no call, after so many.
+    Idle { made: u64 },
     /// In a call.
     Busy { name: String, number: u64, awaited: Option<Awaited> },
     /// It has said goodbye; its neighbour says so.
@@ -117,7 +118,7 @@ impl Report {
     /// The report on `rank`, without a full stop.
     pub fn sentence(&self, rank: Rank) -> String {
         match self {
-            Report::Idle { finished } => format!("rank {rank} is alive, in no call ({finished} done)"),
+            Report::Idle { made } => format!("rank {rank} is alive, in no call ({made} made)"),
             Report::Busy { name, number, awaited } => {
                 let waits = awaited.as_ref().map_or("waits for nobody".to_owned(), waits_for);
                 let number = *number as u32;
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn a_status_reads_as_a_sentence() {
         let status = Status::default();
-        assert_eq!(status.report().sentence(4), "rank 4 is alive, in no call (0 done)");
+        assert_eq!(status.report().sentence(4), "rank 4 is alive, in no call (0 made)");
         status.enter("broadcast", 1);
         assert_eq!(status.report().sentence(4), "rank 4 is alive, in broadcast #1, waits for nobody");
         status.awaits(Some(Awaited { peer: 0, what: Awaiting::Block(3), round: 4, rounds: 9 }));
@@ -161,7 +162,8 @@ mod tests {
             "rank 4 is alive, in broadcast #1, waits for rank 2 to be ready (round 0 of 9)"
         );
         status.leave();
-        assert_eq!(status.report().sentence(4), "rank 4 is alive, in no call (1 done)");
+        status.makes_one();
+        assert_eq!(status.report().sentence(4), "rank 4 is alive, in no call (1 made)");
     }
 
     #[test]

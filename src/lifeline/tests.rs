@@ -224,12 +224,12 @@ fn a_rank_that_ends_without_goodbye_is_lost() {
 #[test]
 fn a_question_follows_who_waits_for_whom() {
     let job = job(3);
-    (0..5).for_each(|_| job.statuses[0].leave());
+    (0..5).for_each(|_| job.statuses[0].makes_one());
     waits_for_block(&job.statuses[1], 3, 0);
     assert_eq!(
         ask(&job, 2, 1),
         "rank 1 is alive, in broadcast #6, waits for block 3 from rank 0 (round 4 of 9); \
-         rank 0 is alive, in no call (5 done)"
+         rank 0 is alive, in no call (5 made)"
     );
 }
 
@@ -249,7 +249,7 @@ fn every_rank_can_be_asked_by_every_rank() {
             for peer in 0..size {
                 assert_eq!(
                     ask(&job, asker as usize, peer),
-                    format!("rank {peer} is alive, in no call (0 done)")
+                    format!("rank {peer} is alive, in no call (0 made)")
                 );
             }
         }
@@ -273,7 +273,7 @@ fn the_culprit_is_found_at_the_end_of_a_long_chain() {
         );
         job.statuses[1].leave();
         let text = ask(&job, 0, size - 1);
-        assert!(text.ends_with("; rank 1 is alive, in no call (1 done)"), "{text}");
+        assert!(text.ends_with("; rank 1 is alive, in no call (0 made)"), "{text}");
     }
 }
 
@@ -291,7 +291,7 @@ fn a_rank_that_does_not_exist_is_not_asked() {
     let job = job(2);
     job.ranks[0].ask(2);
     assert_eq!(job.ranks[0].answer(), None);
-    assert_eq!(ask(&job, 0, 1), "rank 1 is alive, in no call (0 done)");
+    assert_eq!(ask(&job, 0, 1), "rank 1 is alive, in no call (0 made)");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_stopped_rank_is_named_by_the_unfinished_answer() {
     assert!(unfinished.text.ends_with("(round 4 of 9); rank 0 has not answered"), "{}", unfinished.text);
     assert!(!unfinished.complete);
     drop(stopped);
-    assert!(answer(&job.ranks[2]).text.ends_with("; rank 0 is alive, in no call (0 done)"));
+    assert!(answer(&job.ranks[2]).text.ends_with("; rank 0 is alive, in no call (0 made)"));
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl Writer {
 
     fn report(&mut self, report: &Report) -> &mut Self {
         match report {
-            Report::Idle { finished } => self.u8(IDLE).u64(*finished),
+            Report::Idle { made } => self.u8(IDLE).u64(*made),
             Report::Busy { name, number, awaited } => self.u8(BUSY).text(name).u64(*number).awaited(awaited),
             Report::Left => self.u8(LEFT),
             Report::Unreachable => self.u8(UNREACHABLE),
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
 
     fn report(&mut self, size: u32) -> Option<Report> {
         match self.u8()? {
-            IDLE => Some(Report::Idle { finished: self.u64()? }),
+            IDLE => Some(Report::Idle { made: self.u64()? }),
             BUSY => {
                 Some(Report::Busy { name: self.text()?, number: self.u64()?, awaited: self.awaited(size)? })
             }
@@ -271,7 +271,7 @@ mod tests {
             awaited: Some(Awaited { peer: 2, what, round: 4, rounds: 9 }),
         };
         let reports = [
-            Report::Idle { finished: 5 },
+            Report::Idle { made: 5 },
             Report::Busy { name: "barrier".into(), number: 1, awaited: None },
             busy(Awaiting::Block(3)),
             busy(Awaiting::Readiness),
