@@ -383,3 +383,33 @@ fn an_unknown_algorithm_is_an_error_though_the_call_was_made_before() {
     let unknown = run("mist").unwrap_err().to_string();
     assert!(unknown.contains("no algorithm `mist`"), "{unknown}");
 }
+
+#[test]
+fn every_start_of_a_call_is_counted_once() {
+    for p in [1, 2, 3] {
+        for refuse in [0, 60] {
+            on_threads(faulty(p, 1, Faults { refuse, delay: refuse, lose: 0 }), |comm| {
+                let made = || comm.world.engine().calls_made();
+                let before = made();
+                let mut count = 0;
+                let mut is_one_more = || {
+                    count += 1;
+                    assert_eq!(made() - before, count);
+                };
+                for time in 0..4 {
+                    for len in [SHORT, LONG] {
+                        let mut data: Vec<_> = from(value(comm.rank(), time), len).collect();
+                        comm.run(&mut data, Call::allreduce(Sum)).unwrap();
+                        is_one_more();
+                    }
+                }
+                let mut prepared =
+                    comm.prepare(comm.window::<u64>(SHORT).unwrap(), Call::broadcast(0)).unwrap();
+                for _ in 0..3 {
+                    prepared.run().unwrap();
+                    is_one_more();
+                }
+            });
+        }
+    }
+}

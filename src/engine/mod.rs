@@ -155,6 +155,12 @@ impl Engine {
         self.io.transport.place()
     }
 
+    /// How many calls it has made.
+    #[cfg(test)]
+    pub fn calls_made(&self) -> u64 {
+        self.vigil.calls_made()
+    }
+
     /// The transport's name.
     pub fn transport(&self) -> String {
         self.io.transport.name()
@@ -462,7 +468,8 @@ impl Engine {
     fn sweep(&mut self) {
         for place in 0..self.operations.len() {
             let over = self.operations[place].take_if(|entry| entry.forgotten && entry.operation.is_done());
-            if let Some(Entry { operation, .. }) = over {
+            if let Some(Entry { operation, mut wait, .. }) = over {
+                self.vigil.rest(&mut wait);
                 let starts = operation.starts();
                 self.put_away(operation, starts);
             }

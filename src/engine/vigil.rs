@@ -40,6 +40,8 @@ pub struct Vigil {
     lifeline: Option<Lifeline>,
     status: Arc<Status>,
     limits: Limits,
+    /// The name of the call that peers who ask are told of: of several that are waited for, the one that was last.
+    told: Option<u64>,
 }
 
 /// A wait for an operation, since something happened to it.
@@ -47,10 +49,10 @@ pub struct Wait {
     since: Instant,
     /// How much had happened to it by then.
     stirs: u64,
-    /// Peers that ask are told of the call; not at first, as most waits are over in a moment. Then until its end,
-    /// as it takes a while to put in words.
-    entered: bool,
-    /// And of what it waits for.
+    /// The call's name, once peers that ask are told of it; not at first, as most waits are over in a moment. Then
+    /// until its end, as it takes a while to put in words.
+    entered: Option<u64>,
+    /// They are told what it waits for, too.
     announced: bool,
     asked: Option<Instant>,
     tell_at: Option<Duration>,
@@ -69,7 +71,7 @@ pub struct Waiting {
 impl Vigil {
     /// A watch with a lifeline, or without (ranks of one process die together).
     pub fn new(lifeline: Option<Lifeline>, status: Arc<Status>, limits: Limits) -> Self {
-        Vigil { lifeline, status, limits }
+        Vigil { lifeline, status, limits, told: None }
     }
 
     /// Readable when there is news.
@@ -82,16 +84,24 @@ impl Vigil {
         self.lifeline.as_ref().and_then(Lifeline::news).map_or(Ok(()), |news| Err(news.into()))
     }
 
-    /// A call is made; peers that ask this rank between two calls are told how many there were.
+    /// A call is made, or started again; peers that ask this rank between two calls are told how many there were, of its
+    /// own and of the library's, on all communicators.
     #[inline]
     pub fn makes_one(&self) {
         self.status.makes_one();
     }
 
+    /// How many were made.
+    #[cfg(test)]
+    pub fn calls_made(&self) -> u64 {
+        self.status.calls_made()
+    }
+
     /// The wait, if any, is over.
     pub fn rest(&mut self, wait: &mut Option<Wait>) {
-        if wait.take().is_some_and(|wait| wait.entered) {
+        if wait.take().is_some_and(|wait| self.tells_of(&wait)) {
             self.status.leave();
+            self.told = None;
         }
     }
 
@@ -107,9 +117,9 @@ impl Vigil {
         let now = Instant::now();
         let tell_at = self.limits.tell;
         let fresh = |entered| Wait { since: now, stirs, entered, announced: false, asked: None, tell_at };
-        let wait = watched.get_or_insert_with(|| fresh(false));
+        let wait = watched.get_or_insert_with(|| fresh(None));
         if wait.stirs != stirs {
-            if wait.announced {
+            if wait.announced && self.tells_of(wait) {
                 self.status.awaits(None);
             }
             *wait = fresh(wait.entered);
@@ -118,12 +128,9 @@ impl Vigil {
         if lasted < ANNOUNCE_AFTER {
             return Ok(());
         }
-        if !std::mem::replace(&mut wait.announced, true) {
-            let waiting = waiting();
-            if !std::mem::replace(&mut wait.entered, true) {
-                self.enter(&waiting.call);
-            }
-            self.status.awaits(waiting.awaited());
+        // Again where another call's wait was told of since, and is over.
+        if !std::mem::replace(&mut wait.announced, true) || self.told.is_none() {
+            wait.entered = Some(self.announce(&waiting()));
             return Ok(());
         }
         if lasted < ASK_AFTER {
@@ -194,14 +201,24 @@ impl Vigil {
         }
     }
 
-    fn enter(&self, call: &Call) {
-        self.status.enter(call.signature.to_string(), call.name());
+    /// Whether peers that ask are told of this wait's call, and not of another's.
+    fn tells_of(&self, wait: &Wait) -> bool {
+        wait.entered.is_some() && wait.entered == self.told
     }
 
-    fn ask(&self, waiting: &Waiting) {
-        // Once more, as another call's wait may have been told since.
-        self.enter(&waiting.call);
+    /// Has peers that ask told of a call, and what it waits for; the call's name.
+    fn announce(&mut self, waiting: &Waiting) -> u64 {
+        let name = waiting.call.name();
+        if self.told.replace(name) != Some(name) {
+            self.status.enter(waiting.call.signature.to_string(), name);
+        }
         self.status.awaits(waiting.awaited());
+        name
+    }
+
+    fn ask(&mut self, waiting: &Waiting) {
+        // Once more, as another call's wait may have been told of since.
+        self.announce(waiting);
         if let (Some(lifeline), Some(awaited)) = (&self.lifeline, waiting.awaited()) {
             lifeline.ask(awaited.peer);
         }
@@ -277,6 +294,85 @@ mod tests {
     use super::*;
     use crate::collective::Collective;
     use crate::engine::call::Signature;
+
+    /// A barrier's wait, the first of its round.
+    struct Waits {
+        number: u32,
+        peer: Rank,
+        wait: Option<Wait>,
+    }
+
+    impl Waits {
+        fn new(number: u32, peer: Rank) -> Waits {
+            Waits { number, peer, wait: None }
+        }
+
+        /// Looked after when so much has happened to it.
+        fn watch(&mut self, vigil: &mut Vigil, stirs: u64) {
+            let call = Call {
+                communicator: 0,
+                number: self.number,
+                signature: Signature::bare(Collective::Barrier),
+            };
+            let from = Leg { peer: self.peer, blocks: Blocks::Nothing };
+            let awaits = Some(Awaits::Arrival { round: 0, from });
+            vigil.watch(&mut self.wait, stirs, || Waiting { call, rounds: 1, awaits }).unwrap();
+        }
+
+        /// The same when it has lasted for some time.
+        fn last(&mut self, vigil: &mut Vigil, stirs: u64) {
+            self.watch(vigil, stirs);
+            self.wait.as_mut().unwrap().since -= ANNOUNCE_AFTER;
+            self.watch(vigil, stirs);
+        }
+    }
+
+    fn vigil() -> (Vigil, impl Fn() -> String) {
+        let status = Arc::<Status>::default();
+        let vigil = Vigil::new(None, Arc::clone(&status), Limits { tell: None, end: None });
+        (vigil, move || status.report().sentence(0))
+    }
+
+    const IDLE: &str = "rank 0 is alive, in no call (0 made)";
+
+    fn waits_for(number: u32, peer: Rank) -> String {
+        format!("rank 0 is alive, in barrier #{number}, waits for block 0 from rank {peer} (round 0 of 1)")
+    }
+
+    #[test]
+    fn a_call_is_told_of_until_its_wait_is_over_and_what_it_waits_for_until_something_happens() {
+        let (mut vigil, said) = vigil();
+        let mut waits = Waits::new(5, 2);
+        waits.last(&mut vigil, 0);
+        assert_eq!(said(), waits_for(5, 2));
+        waits.peer = 3;
+        waits.watch(&mut vigil, 1);
+        assert_eq!(said(), "rank 0 is alive, in barrier #5, waits for nobody");
+        waits.last(&mut vigil, 1);
+        assert_eq!(said(), waits_for(5, 3));
+        vigil.rest(&mut waits.wait);
+        assert_eq!(said(), IDLE);
+    }
+
+    #[test]
+    fn of_two_waits_the_one_that_was_told_of_last_is_and_then_the_other_again() {
+        let (mut vigil, said) = vigil();
+        let (mut one, mut two) = (Waits::new(5, 1), Waits::new(6, 2));
+        one.last(&mut vigil, 0);
+        two.last(&mut vigil, 0);
+        assert_eq!(said(), waits_for(6, 2));
+        one.watch(&mut vigil, 1);
+        assert_eq!(said(), waits_for(6, 2), "what happens to one is nothing to the other");
+        vigil.rest(&mut two.wait);
+        assert_eq!(said(), IDLE);
+        one.last(&mut vigil, 1);
+        assert_eq!(said(), waits_for(5, 1));
+        two.last(&mut vigil, 1);
+        vigil.rest(&mut one.wait);
+        assert_eq!(said(), waits_for(6, 2), "which is not over");
+        vigil.rest(&mut two.wait);
+        assert_eq!(said(), IDLE);
+    }
 
     #[test]
     fn who_is_in_a_call_of_another_communicator_does_not_disagree() {

@@ -46,6 +46,7 @@ impl Engine {
         self.check()?;
         if self.is_done(handle) {
             self.is_awaited(handle, false);
+            self.rest_from(handle);
             return Ok(Waited::Done);
         }
         if self.carried {

@@ -1,7 +1,8 @@
 //! What this rank is doing, for others to ask: written by the engine, read by the lifeline's thread.
 //!
-//! It says what a rank does now, and of the past only how many calls it has made. One uncontended lock (tens of
-//! nanoseconds) is taken where a wait has lasted for a millisecond, and where it ends; a call that waits less takes none.
+//! It says what a rank does now, and of the past only how many calls it has made. A call whose waits are shorter than a
+//! millisecond takes no lock; others take one that is uncontended (tens of nanoseconds) when such a wait is told of,
+//! and when it is over.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,11 +50,16 @@ impl Status {
     /// One more call is made, by the engine: only one of its threads does so at a time.
     #[inline]
     pub fn makes_one(&self) {
-        self.made.store(self.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.made.store(self.calls_made() + 1, Ordering::Relaxed);
     }
 
-    /// It is in a call, for a while: what it is (all ranks say the same of the same call), and its number: on its communicator, from
-    /// 1, in the lower half, and the communicator's in the upper one.
+    /// How many have been made.
+    pub fn calls_made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// It is in a call, for a while: what it is (all ranks say the same of the same call), and its number: on its
+    /// communicator, from 1, in the lower half, and the communicator's in the upper one.
     pub fn enter(&self, name: impl Into<String>, number: u64) {
         let call = Call { name: name.into(), number, awaited: None };
         self.call(|now| *now = Some(call));
@@ -64,7 +70,7 @@ impl Status {
         self.call(|now| *now = None);
     }
 
-    /// What the call waits for, if anything; to be told before the rank sleeps. Outside a call it is ignored.
+    /// What the call waits for, if anything. Outside a call it is ignored.
     pub fn awaits(&self, awaited: Option<Awaited>) {
         self.call(|now| {
             if let Some(call) = now {
@@ -73,9 +79,9 @@ impl Status {
         });
     }
 
-    pub(super) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> Report {
         match self.call(|now| now.clone()) {
-            None => Report::Idle { made: self.made.load(Ordering::Relaxed) },
+            None => Report::Idle { made: self.calls_made() },
             Some(Call { name, number, awaited }) => Report::Busy { name, number, awaited },
         }
     }
@@ -87,7 +93,7 @@ impl Status {
 
 /// What can be said of a rank that was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Report {
+pub(crate) enum Report {
     /// In no call, after so many.
     Idle { made: u64 },
     /// In a call.
