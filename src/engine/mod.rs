@@ -361,6 +361,7 @@ impl Engine {
     /// Ends all traffic: no memory is read or written after this. Every later call gives `error`.
     pub fn shut_down(&mut self, error: Error) {
         self.io.transport.shut_down();
+        self.vigil.rest_all();
         self.operations.clear();
         self.rest = Rest::default();
         self.io.pool.clear();
@@ -464,12 +465,15 @@ impl Engine {
         self.operations.iter().flatten().filter_map(|entry| entry.operation.turn()).min()
     }
 
-    /// Lets go of what is done and forgotten.
+    /// Lets go of what is done and forgotten, and of waits that nobody has any more.
     fn sweep(&mut self) {
         for place in 0..self.operations.len() {
+            let Some(entry) = &mut self.operations[place] else { continue };
+            if entry.forgotten || entry.operation.is_done() {
+                self.vigil.rest(&mut entry.wait);
+            }
             let over = self.operations[place].take_if(|entry| entry.forgotten && entry.operation.is_done());
-            if let Some(Entry { operation, mut wait, .. }) = over {
-                self.vigil.rest(&mut wait);
+            if let Some(Entry { operation, .. }) = over {
                 let starts = operation.starts();
                 self.put_away(operation, starts);
             }

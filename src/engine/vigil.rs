@@ -40,7 +40,7 @@ pub struct Vigil {
     lifeline: Option<Lifeline>,
     status: Arc<Status>,
     limits: Limits,
-    /// The name of the call that peers who ask are told of: of several that are waited for, the one that was last.
+    /// The name of the call that peers who ask are told of: of several that are waited for, the one told of last.
     told: Option<u64>,
 }
 
@@ -49,10 +49,10 @@ pub struct Wait {
     since: Instant,
     /// How much had happened to it by then.
     stirs: u64,
-    /// The call's name, once peers that ask are told of it; not at first, as most waits are over in a moment. Then
-    /// until its end, as it takes a while to put in words.
+    /// The call's name, once peers that ask were told of it; not at first, as most waits are over in a moment. Then
+    /// until its end, as it takes a while to put in words, unless they are told of another one.
     entered: Option<u64>,
-    /// They are told what it waits for, too.
+    /// They were told what it waits for, too.
     announced: bool,
     asked: Option<Instant>,
     tell_at: Option<Duration>,
@@ -100,8 +100,14 @@ impl Vigil {
     /// The wait, if any, is over.
     pub fn rest(&mut self, wait: &mut Option<Wait>) {
         if wait.take().is_some_and(|wait| self.tells_of(&wait)) {
+            self.rest_all();
+        }
+    }
+
+    /// Nothing is waited for any more that peers were told of.
+    pub fn rest_all(&mut self) {
+        if self.told.take().is_some() {
             self.status.leave();
-            self.told = None;
         }
     }
 
@@ -352,6 +358,10 @@ mod tests {
         assert_eq!(said(), waits_for(5, 3));
         vigil.rest(&mut waits.wait);
         assert_eq!(said(), IDLE);
+        waits.last(&mut vigil, 1);
+        assert_eq!(said(), waits_for(5, 3), "it is started again, by the same name");
+        vigil.rest_all();
+        assert_eq!(said(), IDLE);
     }
 
     #[test]
@@ -370,8 +380,11 @@ mod tests {
         two.last(&mut vigil, 1);
         vigil.rest(&mut one.wait);
         assert_eq!(said(), waits_for(6, 2), "which is not over");
-        vigil.rest(&mut two.wait);
+        one.last(&mut vigil, 1);
+        vigil.rest(&mut one.wait);
         assert_eq!(said(), IDLE);
+        two.watch(&mut vigil, 1);
+        assert_eq!(said(), waits_for(6, 2), "though nothing has happened to it");
     }
 
     #[test]

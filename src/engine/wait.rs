@@ -46,7 +46,6 @@ impl Engine {
         self.check()?;
         if self.is_done(handle) {
             self.is_awaited(handle, false);
-            self.rest_from(handle);
             return Ok(Waited::Done);
         }
         if self.carried {
