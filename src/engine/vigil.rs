@@ -301,7 +301,7 @@ mod tests {
     use crate::collective::Collective;
     use crate::engine::call::Signature;
 
-    /// A barrier's wait, the first of its round.
+    /// A barrier that waits for word from a peer.
     struct Waits {
         number: u32,
         peer: Rank,
