@@ -19,11 +19,17 @@ const LONGEST: Duration = Duration::from_micros(400);
 /// at memory and where it is a system call.
 const LOOKS: (u32, u32) = (64, 1024);
 const CALLS: (u32, u32) = (2, 32);
-/// How often a rank among many offers its core before it sleeps, in these two cases: enough for each of some dozen
-/// ranks of a core to have had its turn. On the emulated cluster with two cores, 8 ranks take 0.55 to 0.7 of the time for
-/// a barrier, or what moves 1 KiB, that they take with 0, and 16 ranks 0.75 of that with 4; 32 to 128 are alike. What moves
-/// 256 KiB over 36 ranks takes 1.2 times as long with 64, and the same with 4, as with 0.
+/// How often a rank among others offers its core before it sleeps, in these two cases: enough for each of some dozen
+/// ranks of a core to have had its turn. On the emulated cluster with two cores, 8 ranks take 0.7 to 0.85 of the time for
+/// a barrier, or what moves 1 KiB, that they take with 0; 32 to 128 are alike. What moves 256 KiB over 36 ranks takes 1.2
+/// times as long with 64, and the same with 4, as with 0.
 const OFFERS: u32 = 64;
+/// The same where a poll is a system call and more than so many ranks share a core: one that sleeps is woken before those
+/// that keep the core busy by offering it. With 1, a barrier, or what moves 1 KiB from all to all, takes 0.9 of the time
+/// over 16 ranks that it takes with 64, over 36 ranks 0.5 to 0.85; 12 ranks take as long. A broadcast after a barrier
+/// takes as long over 16 ranks, 2 to 3 times as long over 36 (and half as long again with 0), which its barrier saves twice.
+const OFFERS_IN_TURMOIL: u32 = 1;
+const TURMOIL: f64 = 4.0;
 /// How long it does so at most: one that computes may take the core for longer each time.
 const LONGEST_OFFERED: Duration = Duration::from_millis(1);
 
@@ -31,9 +37,10 @@ const LONGEST_OFFERED: Duration = Duration::from_millis(1);
 pub enum Patience {
     /// More ranks than cores on this machine.
     Crowded {
-        /// Whether a poll is a look at memory.
-        cheap: bool,
-        /// How often it was offered since something happened.
+        /// How often it offers its core before it sleeps, where what it waits for is there soon, and where it is not.
+        soon: u32,
+        later: u32,
+        /// How often it has, since something happened.
         offered: u32,
         /// Since when.
         since: Option<Instant>,
@@ -58,14 +65,15 @@ impl Patience {
             let bounds = if cheap { LOOKS } else { CALLS };
             return Patience::Alone { bounds, polls: bounds.1, polled: 0, since: None };
         }
-        Patience::Crowded { cheap, offered: 0, since: None }
+        let soon = if cheap || ranks_per_core <= TURMOIL { OFFERS } else { OFFERS_IN_TURMOIL };
+        Patience::Crowded { soon, later: if cheap { OFFERS } else { 0 }, offered: 0, since: None }
     }
 
     /// Nothing has happened: whether to sleep now (else poll again), where what is waited for is there `soon` or not.
     pub fn is_over(&mut self, soon: bool) -> bool {
         match self {
-            Patience::Crowded { cheap, offered, since } => {
-                let most = if soon || *cheap { OFFERS } else { 0 };
+            Patience::Crowded { soon: if_soon, later, offered, since } => {
+                let most = if soon { *if_soon } else { *later };
                 let mut is_too_long = || since.get_or_insert_with(Instant::now).elapsed() >= LONGEST_OFFERED;
                 if *offered >= most || is_too_long() && *offered > 0 {
                     return true;
@@ -89,7 +97,7 @@ impl Patience {
     /// Whether to sleep even when something has just happened: a transport does not sleep on what has come
     /// already, and a poll less is a system call less.
     pub fn skips_a_poll(&self, soon: bool) -> bool {
-        !soon && matches!(self, Patience::Crowded { cheap: false, .. })
+        !soon && matches!(self, Patience::Crowded { later: 0, .. })
     }
 
     /// Something has happened: it begins anew.
@@ -125,6 +133,8 @@ mod tests {
                 patience.rewarded();
             }
         }
+        let mut in_turmoil = Patience::new(18.0, false);
+        assert!(!in_turmoil.is_over(true) && in_turmoil.is_over(true), "once");
     }
 
     #[test]

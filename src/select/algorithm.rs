@@ -8,7 +8,7 @@ use crate::collective::Collective;
 
 /// What each further message of an all-to-all costs, in terms of a block's cost and of the crowd that it makes
 /// work. Measured on the emulated cluster with 8, 16 and 36 ranks on two cores.
-const MESSAGE: f64 = 0.7;
+const MESSAGE: f64 = 1.0;
 /// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
 const WITHIN: f64 = 0.25;
 /// By how much it must be thought faster to be taken: the two constants before are assumed, and not measured.
