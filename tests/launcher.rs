@@ -121,6 +121,21 @@ fn rank_zero_reads_the_input_and_the_others_none() {
 }
 
 #[test]
+fn of_many_ranks_one_says_all_that_is_wrong_with_the_arguments() {
+    let said = |rank: &str, argument: &str| {
+        let mut circulant = Command::new(env!("CARGO_BIN_EXE_circulant"));
+        circulant.args(["bench", "barrier", argument]).env("PMI_RANK", rank).output().unwrap()
+    };
+    let [first, other] = ["0", "2"].map(|rank| said(rank, "--nonsense"));
+    assert_eq!((code(&first), code(&other)), (2, 2));
+    assert!(err(&first).contains("'--nonsense' found") && err(&first).contains("Usage:"), "{}", err(&first));
+    assert_eq!(err(&other), "rank 2: error: unexpected argument '--nonsense' found\n");
+    let [first, other] = ["0", "2"].map(|rank| said(rank, "--help"));
+    assert_eq!((code(&first), code(&other)), (0, 0));
+    assert!(out(&first).contains("Usage:") && other.stdout.is_empty() && other.stderr.is_empty());
+}
+
+#[test]
 fn a_nonzero_exit_code_is_passed_on_and_the_rank_is_named() {
     let output = run(&["-n", "3"], "test $PMI_RANK = 1 && exit 7; exec sleep 1000");
     assert_eq!(code(&output), 7);

@@ -56,12 +56,38 @@ subcommands! {
 
 fn main() -> ExitCode {
     complete_environment();
-    Arguments::parse().command.run().unwrap_or_else(|error| {
-        // In one write: ranks that share a terminal must not speak into one another.
-        let line = format!("error: {error}\n");
-        let _ = std::io::stderr().write_all(line.as_bytes());
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(refusal) => return refuse(&refusal),
+    };
+    arguments.command.run().unwrap_or_else(|error| {
+        say(&format!("error: {error}\n"));
         exit_code(error.as_ref())
     })
+}
+
+/// In one write: ranks that share a terminal must not speak into one another.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// What is wrong with the arguments, or the help that they ask for. Of many ranks the first says all of it, and each
+/// other one a line, as it may have arguments of its own; help is said once.
+fn refuse(refusal: &clap::Error) -> ExitCode {
+    let text = || refusal.render().to_string();
+    match (rank_of_the_process(), refusal.use_stderr()) {
+        (None, _) | (Some(0), false) => drop(refusal.print()),
+        (Some(0), true) => say(&text()),
+        (Some(rank), true) => say(&format!("rank {rank}: {}\n", text().lines().next().unwrap_or_default())),
+        (Some(_), false) => {}
+    }
+    ExitCode::from(refusal.exit_code() as u8)
+}
+
+/// Which rank this is, where a launcher has left word of it in the environment.
+fn rank_of_the_process() -> Option<u32> {
+    let names = ["CIRCULANT_RANK", "PMI_RANK", "PMI_ID", "PMIX_RANK"];
+    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
 /// Sets what libfabric reads and the user has not set, for this process and the ranks that it starts.
