@@ -396,6 +396,23 @@ fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
     );
 }
 
+/// As on the emulated cluster, of p ranks on two cores: the last size that was measured to pay, and the next that was not.
+#[test]
+fn in_a_crowd_blocks_are_handed_on_for_longer() {
+    let name = |p: u32, bytes: u64, byte| {
+        let costs = Costs { latency: 3.4e-5, byte, block: 6.8e-6, crowd: f64::from(p) / 2.0, shared: false };
+        let largest = bytes / u64::from(p);
+        let problem = Problem { collective: Collective::Alltoall, largest, ..whole(bytes, p) };
+        problem.algorithm(&costs).unwrap().name
+    };
+    for (p, byte, handed_on, direct) in
+        [(8, 6.8e-8, 2 << 10, 8 << 10), (16, 6.8e-8, 16 << 10, 24 << 10), (36, 1.38e-7, 64 << 10, 96 << 10)]
+    {
+        let names = [handed_on, direct].map(|bytes| name(p, bytes, byte));
+        assert_eq!(names, ["store-and-forward", "ring"], "{p} ranks");
+    }
+}
+
 #[test]
 fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
     let costs = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 1.0, shared: false };
