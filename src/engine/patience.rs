@@ -37,8 +37,9 @@ const LONGEST_OFFERED: Duration = Duration::from_millis(1);
 pub enum Patience {
     /// More ranks than cores on this machine.
     Crowded {
-        /// How often it offers its core before it sleeps, where what it waits for is there soon, and where it is not.
+        /// How often it offers its core before it sleeps, where what it waits for is there soon.
         soon: u32,
+        /// And where it is not.
         later: u32,
         /// How often it has, since something happened.
         offered: u32,
