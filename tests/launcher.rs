@@ -121,18 +121,30 @@ fn rank_zero_reads_the_input_and_the_others_none() {
 }
 
 #[test]
-fn of_many_ranks_one_says_all_that_is_wrong_with_the_arguments() {
-    let said = |rank: &str, argument: &str| {
+fn of_many_ranks_one_says_all_about_arguments_and_the_others_what_is_wrong() {
+    let said = |rank: &str, arguments: &[&str]| {
         let mut circulant = Command::new(env!("CARGO_BIN_EXE_circulant"));
-        circulant.args(["bench", "barrier", argument]).env("PMI_RANK", rank).output().unwrap()
+        circulant.args(arguments).env_remove("CIRCULANT_BOOT").env_remove("CIRCULANT_RENDEZVOUS");
+        circulant.envs([("PMI_FD", "99"), ("PMI_RANK", rank), ("PMI_SIZE", "3")]).output().unwrap()
     };
-    let [first, other] = ["0", "2"].map(|rank| said(rank, "--nonsense"));
-    assert_eq!((code(&first), code(&other)), (2, 2));
-    assert!(err(&first).contains("'--nonsense' found") && err(&first).contains("Usage:"), "{}", err(&first));
-    assert_eq!(err(&other), "rank 2: error: unexpected argument '--nonsense' found\n");
-    let [first, other] = ["0", "2"].map(|rank| said(rank, "--help"));
-    assert_eq!((code(&first), code(&other)), (0, 0));
-    assert!(out(&first).contains("Usage:") && other.stdout.is_empty() && other.stderr.is_empty());
+    let unexpected = "error: unexpected argument '--nonsense' found\n";
+    let missing = "error: the following required arguments were not provided:\n  <RANGE>\n";
+    let no_subcommand = "error: a subcommand is missing\n";
+    for (arguments, wrong) in [
+        (&["bench", "barrier", "--nonsense"][..], unexpected),
+        (&["check"], missing),
+        (&[], no_subcommand),
+        (&["bench"], no_subcommand),
+    ] {
+        let [first, other] = ["0", "2"].map(|rank| said(rank, arguments));
+        assert_eq!((code(&first), code(&other)), (2, 2));
+        assert!(err(&first).contains("Usage:"), "{}", err(&first));
+        assert_eq!(err(&other), format!("rank 2: {wrong}"));
+    }
+    for rank in ["0", "2"] {
+        let help = said(rank, &["--help"]);
+        assert!(code(&help) == 0 && out(&help).contains("Usage:"), "of any process, as it may be alone");
+    }
 }
 
 #[test]

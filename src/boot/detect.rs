@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::pmix;
 use super::rendezvous::Address;
 use crate::error::{Error, Result};
-use crate::rank::Place;
+use crate::rank::{Place, Rank};
 
 /// How long a rank waits for the others unless `CIRCULANT_BOOT_TIMEOUT` says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -93,6 +93,16 @@ impl<'a> Variables<'a> {
                 Err(refused("CIRCULANT_BOOT", other, "it is one of single, pmi1, pmix, rendezvous"))
             }
             None => self.found(),
+        }
+    }
+
+    /// Which rank of a job this process is, as far as the variables say.
+    pub fn rank(&self) -> Option<Rank> {
+        match self.choose().ok()? {
+            Choice::Single => None,
+            Choice::Pmi1Socket { place, .. } | Choice::Rendezvous { place, .. } => Some(place.rank),
+            Choice::Pmi1Port { id, .. } => Some(id),
+            Choice::Pmix { .. } => self.number("PMIX_RANK").ok()?,
         }
     }
 
@@ -253,6 +263,18 @@ mod tests {
 
     fn here(port: u16) -> Address {
         Address { host: "here".into(), port }
+    }
+
+    #[test]
+    fn a_rank_is_known_where_a_job_is() {
+        let rank = |pairs: &[(&str, &str)]| {
+            Variables::new(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into())).rank()
+        };
+        assert_eq!(rank(&[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "3")]), Some(2));
+        assert_eq!(rank(&[("PMI_PORT", "here:1"), ("PMI_ID", "4")]), Some(4));
+        assert_eq!(rank(&[("PMIX_RANK", "5"), ("PMIX_NAMESPACE", "job")]), Some(5));
+        let by_hand = [("CIRCULANT_RENDEZVOUS", "here:1"), ("CIRCULANT_RANK", "1"), ("CIRCULANT_SIZE", "2")];
+        assert_eq!((rank(&by_hand), rank(&by_hand[1..]), rank(&by_hand[..2])), (Some(1), None, None));
     }
 
     #[test]

@@ -7,13 +7,13 @@ use crate::algorithm::{Entry, Nesting, Span};
 use crate::collective::Collective;
 
 /// What each further message of an all-to-all costs, in terms of a block's cost and of the crowd that it makes work:
-/// where ranks have cores of their own, which is assumed, and where they share them. On the emulated cluster blocks that
-/// are handed on pay up to 4 KiB over 8 ranks on two cores, to 16 KiB over 16, and to 64 KiB over 36; the latter tells 2
-/// to 4, 15 to 28 and 50 to 90, as a put was measured.
+/// where ranks have cores of their own, which is assumed, and where they share them. Over TCP on two cores blocks that are
+/// handed on pay up to 4 KiB over 8 ranks, to 16 KiB over 16, and to 64 KiB over 36; with 1.0 they are up to 2 to 4, 15
+/// to 28 and 50 to 90 KiB, as a put was measured.
 const MESSAGE: (f64, f64) = (0.7, 1.0);
 /// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
 const WITHIN: f64 = 0.25;
-/// By how much it must be thought faster to be taken: the constant before is assumed, and not measured.
+/// By how much it must be thought faster to be taken: what a copy and a hop within a node cost is assumed, not measured.
 const MARGIN: f64 = 1.2;
 /// How often an all-to-all by leaders copies all of a rank's blocks: into its workspace, to who speaks of them, and
 /// out again. What a rank has heard of it copies besides.
@@ -223,8 +223,8 @@ impl Problem {
 
 /// The algorithm of a barrier: node by node where it is to be `nested`; by a tree where ranks share cores, and either no
 /// memory (they are `apart`) or so many a core that a message costs much there, too: processors are what all wait for,
-/// and a tree has fewer messages. On the emulated cluster it takes 0.75 of the time over 8 ranks on two cores, 0.5 over 16
-/// and 0.35 over 36; and ranks leave it so much closer together that a scatter of 1 KiB after it takes 0.15 to 0.3 of the
+/// and a tree has fewer messages. On the emulated cluster it takes 0.75 of the time over 8 ranks on two cores, 0.55 over 16
+/// and 0.3 over 36; and ranks leave it so much closer together that a scatter of 1 KiB after it takes 0.15 to 0.3 of the
 /// time.
 pub fn barrier(nested: bool, apart: bool, costs: &Costs) -> &'static str {
     let crowded = apart && costs.crowd > FEW || costs.shared && costs.crowd > CROWDED;

@@ -396,7 +396,7 @@ fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
     );
 }
 
-/// As on the emulated cluster, of p ranks on two cores: the last size that was measured to pay, and the next that was not.
+/// As on the emulated cluster, of p ranks on two cores: a size that was measured to pay, and one that does not.
 #[test]
 fn in_a_crowd_blocks_are_handed_on_for_longer() {
     let name = |p: u32, bytes: u64, byte| {

@@ -12,8 +12,11 @@ mod schedule;
 use std::io::Write;
 use std::process::ExitCode;
 
+use circulant::boot::Variables;
 use circulant::error::Error;
+use circulant::rank::Rank;
 use circulant::transport::fabric;
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 /// Collectives by one-sided puts, on the circulant graph and on others.
@@ -71,23 +74,23 @@ fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// What is wrong with the arguments, or the help that they ask for. Of many ranks the first says all of it, and each
-/// other one a line, as it may have arguments of its own; help is said once.
+/// Help, or what is wrong with the arguments. Of many ranks the first says all of that, and each other one, which may have
+/// arguments of its own, what is wrong and no more.
 fn refuse(refusal: &clap::Error) -> ExitCode {
-    let text = || refusal.render().to_string();
-    match (rank_of_the_process(), refusal.use_stderr()) {
-        (None, _) | (Some(0), false) => drop(refusal.print()),
-        (Some(0), true) => say(&text()),
-        (Some(rank), true) => say(&format!("rank {rank}: {}\n", text().lines().next().unwrap_or_default())),
-        (Some(_), false) => {}
+    match Variables::of_the_process().rank() {
+        Some(rank) if refusal.use_stderr() => say(&refusal_of_a_rank(rank, refusal)),
+        _ => drop(refusal.print()),
     }
     ExitCode::from(refusal.exit_code() as u8)
 }
 
-/// Which rank this is, where a launcher has left word of it in the environment.
-fn rank_of_the_process() -> Option<u32> {
-    let names = ["CIRCULANT_RANK", "PMI_RANK", "PMI_ID", "PMIX_RANK"];
-    names.iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
+fn refusal_of_a_rank(rank: Rank, refusal: &clap::Error) -> String {
+    let text = refusal.render().to_string();
+    let wrong = match refusal.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "error: a subcommand is missing",
+        _ => text.split("\n\n").next().unwrap_or_default().trim_end(),
+    };
+    if rank == 0 { text } else { format!("rank {rank}: {wrong}\n") }
 }
 
 /// Sets what libfabric reads and the user has not set, for this process and the ranks that it starts.
