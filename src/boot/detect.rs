@@ -273,6 +273,9 @@ mod tests {
         assert_eq!(rank(&[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "3")]), Some(2));
         assert_eq!(rank(&[("PMI_PORT", "here:1"), ("PMI_ID", "4")]), Some(4));
         assert_eq!(rank(&[("PMIX_RANK", "5"), ("PMIX_NAMESPACE", "job")]), Some(5));
+        assert_eq!((rank(&[("PMI_RANK", "2")]), rank(&[("PMIX_RANK", "2")])), (None, None));
+        let alone = [("CIRCULANT_BOOT", "single"), ("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "3")];
+        assert_eq!(rank(&alone), None);
         let by_hand = [("CIRCULANT_RENDEZVOUS", "here:1"), ("CIRCULANT_RANK", "1"), ("CIRCULANT_SIZE", "2")];
         assert_eq!((rank(&by_hand), rank(&by_hand[1..]), rank(&by_hand[..2])), (Some(1), None, None));
     }

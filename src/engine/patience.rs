@@ -25,10 +25,10 @@ const CALLS: (u32, u32) = (2, 32);
 /// times as long with 64, and the same with 4, as with 0.
 const OFFERS: u32 = 64;
 /// The same for what is there soon, where a poll is a system call and more than so many ranks share a core: one that
-/// sleeps is woken before those that keep the core busy by offering it. Calls of 1 KiB one after another take with 1, over
-/// 36, 16 and 8 ranks on two cores, of the time that they take with 64: an allreduce 0.87, 0.80 and 1.17, a broadcast
-/// 0.85, 0.84 and 1.0, the two in turn 0.60, 0.84 and 0.82, a barrier 0.64, 0.83 and 1.03. A broadcast or a scatter
-/// by itself, after a barrier that is quicker, takes up to 3 times as long: ranks have gone to sleep meanwhile.
+/// sleeps leaves the core to the others, and is not in the way of one that is woken. Loops of such calls take with 1, over
+/// 36, 16 and 8 ranks on two cores, of the time that they take with 64: an allreduce of 1 KiB 0.87, 0.80 and 1.17, a
+/// broadcast 0.85, 0.84 and 1.0, a broadcast and an allreduce of 8 bytes in turn 0.60, 0.84 and 0.82, a barrier 0.64, 0.83
+/// and 1.03. Over 36 a single broadcast or scatter after a barrier takes 0.7 to 0.8 ms more, the barrier 1.3 to 2 less.
 const OFFERS_IN_TURMOIL: u32 = 1;
 const TURMOIL: f64 = 4.0;
 /// How long it does so at most: one that computes may take the core for longer each time.

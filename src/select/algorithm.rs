@@ -13,7 +13,8 @@ use crate::collective::Collective;
 const MESSAGE: (f64, f64) = (0.7, 1.0);
 /// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
 const WITHIN: f64 = 0.25;
-/// By how much it must be thought faster to be taken: what a copy and a hop within a node cost is assumed, not measured.
+/// By how much it must be thought faster to be taken: what a copy, a hop within a node, and a message of ranks
+/// with cores of their own cost is assumed, not measured.
 const MARGIN: f64 = 1.2;
 /// How often an all-to-all by leaders copies all of a rank's blocks: into its workspace, to who speaks of them, and
 /// out again. What a rank has heard of it copies besides.
@@ -224,8 +225,8 @@ impl Problem {
 /// The algorithm of a barrier: node by node where it is to be `nested`; by a tree where ranks share cores, and either no
 /// memory (they are `apart`) or so many a core that a message costs much there, too: processors are what all wait for,
 /// and a tree has fewer messages. On the emulated cluster it takes 0.75 of the time over 8 ranks on two cores, 0.55 over 16
-/// and 0.3 over 36; and ranks leave it so much closer together that a scatter of 1 KiB after it takes 0.15 to 0.3 of the
-/// time.
+/// and 0.3 over 36; and ranks leave it so much closer together that a scatter of 1 KiB after it took 0.15 to 0.3 of the
+/// time over 8 and 16 when all of them offered their cores for long.
 pub fn barrier(nested: bool, apart: bool, costs: &Costs) -> &'static str {
     let crowded = apart && costs.crowd > FEW || costs.shared && costs.crowd > CROWDED;
     match (nested, crowded) {

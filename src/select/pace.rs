@@ -34,7 +34,7 @@ impl Problem {
 
     /// Whether it is short. Of an alltoallv nobody knows all bytes. Where ranks share nodes they had better sleep: 8 nodes
     /// of 4 ranks on two cores take 1.5 to 1.9 times as long for a barrier, or to reduce 4 KiB, if they offer their cores
-    /// 64 times before.
+    /// 64 times before; once was not measured.
     fn is_done_soon(&self, costs: &Costs) -> bool {
         let known = self.collective != Collective::Alltoallv;
         known && self.nodes.is_none() && self.is_short(costs)

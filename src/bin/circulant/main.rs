@@ -74,8 +74,8 @@ fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Help, or what is wrong with the arguments. Of many ranks the first says all of that, and each other one, which may have
-/// arguments of its own, what is wrong and no more.
+/// Help, which comes from every process, or what is wrong with the arguments: of many ranks the first says all about it, and
+/// each other one, as its arguments may differ, what is wrong and no more.
 fn refuse(refusal: &clap::Error) -> ExitCode {
     match Variables::of_the_process().rank() {
         Some(rank) if refusal.use_stderr() => say(&refusal_of_a_rank(rank, refusal)),
