@@ -249,8 +249,12 @@ fn refused(name: &str, value: impl Display, cure: &str) -> Error {
 mod tests {
     use super::*;
 
+    fn variables<'a>(pairs: &'a [(&str, &str)]) -> Variables<'a> {
+        Variables::new(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into()))
+    }
+
     fn choose(pairs: &[(&str, &str)]) -> Result<Choice> {
-        Variables::new(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into())).choose()
+        variables(pairs).choose()
     }
 
     fn refusal(pairs: &[(&str, &str)]) -> String {
@@ -267,9 +271,7 @@ mod tests {
 
     #[test]
     fn a_rank_is_known_where_a_job_is() {
-        let rank = |pairs: &[(&str, &str)]| {
-            Variables::new(|name| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1.into())).rank()
-        };
+        let rank = |pairs: &[(&str, &str)]| variables(pairs).rank();
         assert_eq!(rank(&[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "3")]), Some(2));
         assert_eq!(rank(&[("PMI_PORT", "here:1"), ("PMI_ID", "4")]), Some(4));
         assert_eq!(rank(&[("PMIX_RANK", "5"), ("PMIX_NAMESPACE", "job")]), Some(5));
