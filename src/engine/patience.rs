@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_micros(400);
 const LOOKS: (u32, u32) = (64, 1024);
 const CALLS: (u32, u32) = (2, 32);
 /// How often a rank among others offers its core before it sleeps, in these two cases: enough for each of some dozen
-/// ranks of a core to have had its turn. On the emulated cluster with two cores, 8 ranks take 0.7 to 0.85 of the time for
+/// ranks of a core to have had its turn. On the emulated cluster with two cores, 8 ranks take 0.66 to 0.76 of the time for
 /// a barrier, or what moves 1 KiB, that they take with 0; 32 to 128 are alike. What moves 256 KiB over 36 ranks takes 1.2
 /// times as long with 64, and the same with 4, as with 0.
 const OFFERS: u32 = 64;
