@@ -870,6 +870,7 @@ int circulant_alltoall_prepare(const void *input,
                                circulant_comm comm,
                                circulant_request *request);
 
+// From every rank a part for every rank: `sent[r]` elements, from element `sent_places[r]` of `input` on, go to rank
 // r, and `received[r]` come from it, to element `received_places[r]` of `output` on. Places that are null: parts lie
 // one after the other.
 //

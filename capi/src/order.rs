@@ -91,8 +91,10 @@ impl Order {
         Ok(Order { call: self.call.fold(fold), ..self })
     }
 
-    pub fn counts(self, counts: &[usize]) -> Order {
-        Order { call: self.call.counts(counts), ..self }
+    /// The bytes of all parts together fit an address space, also where this rank has one of them only.
+    pub fn counts(self, counts: &[usize]) -> Result<Order> {
+        self.bytes("counts", &Extent::Parts(counts, None))?;
+        Ok(Order { call: self.call.counts(counts), ..self })
     }
 
     pub fn pairs(self, sent: &[usize], received: &[usize]) -> Order {
@@ -144,6 +146,12 @@ impl Order {
         unsafe { self.input(input, all, InPlace::Allowed)?.output(output, result, InPlace::Refused) }
     }
 
+    /// The bytes from the start of the memory to the extent's end.
+    fn bytes(&self, name: &str, extent: &Extent) -> Result<usize> {
+        let bytes = extent.end(name)?.checked_mul(self.element.unit);
+        bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_large(name))
+    }
+
     fn side(
         &self,
         name: &str,
@@ -151,8 +159,7 @@ impl Order {
         extent: Extent,
         in_place: InPlace,
     ) -> Result<Option<Side>> {
-        let bytes = extent.end(name)?.checked_mul(self.element.unit);
-        let bytes = bytes.filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| too_large(name))?;
+        let bytes = self.bytes(name, &extent)?;
         if is_in_place(start) {
             return match in_place {
                 InPlace::Allowed => Ok(None),

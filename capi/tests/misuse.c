@@ -145,6 +145,8 @@ static void arguments(void)
     counts[size - 1] = (size_t)-1;
     FAILS(CIRCULANT_ERR_OVERFLOW, "exceed all memory", circulant_allgatherv(data, more, counts, NULL, CIRCULANT_INT, world));
     FAILS(CIRCULANT_ERR_OVERFLOW, "exceed all memory",
+          circulant_scatterv(data, counts, NULL, more, CIRCULANT_INT, 0, world));
+    FAILS(CIRCULANT_ERR_OVERFLOW, "exceed all memory",
           circulant_broadcast(data, (size_t)1 << 20, CIRCULANT_STRUCT((size_t)1 << 45), 0, world));
 }
 

@@ -49,6 +49,7 @@ pub struct About {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Word {
     inboxes: [(RemoteKeys, u32); 2],
+    max_put: usize,
     lifeline: Vec<u8>,
 }
 
@@ -95,17 +96,21 @@ fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> R
     let mut carrier = Carrier::open(meeting, settings)?;
     let banks = Banks::new(carrier.transport())?;
     let listening = Listening::bind(if meeting.is_local() { Scope::Loopback } else { Scope::Network })?;
-    let own = Word { inboxes: banks.inboxes(), lifeline: listening.card() };
+    let max_put = carrier.transport().limits().max_put;
+    let own = Word { inboxes: banks.inboxes(), max_put, lifeline: listening.card() };
     let words = meeting.connect(&mut carrier, own)?;
 
     let inboxes: Vec<_> = words.iter().map(|other| other.inboxes).collect();
     let slots = banks.connect(carrier.transport(), &inboxes)?;
+    // Devices of one provider may differ.
+    let max_put = words.iter().map(|other| other.max_put).min().unwrap_or(max_put);
     let cards: Vec<_> = words.into_iter().map(|other| other.lifeline).collect();
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
     let (without_shm, shared) = (carrier.without_shm().map(str::to_owned), carrier.is_shared_by_all());
-    let engine = Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core())?;
+    let mut engine = Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core())?;
+    engine.limit_puts(max_put);
     Ok(Joined { engine, without_shm, shared })
 }
 

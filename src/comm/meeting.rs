@@ -21,7 +21,7 @@ use crate::rank::{Place, Rank};
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 11;
+pub const WIRE: u16 = 12;
 const MAGIC: &[u8] = b"circulant";
 
 /// The ranks of a job, after the first allgather.

@@ -163,7 +163,7 @@ impl Communicator {
     }
 
     fn new(world: Arc<World>, place: Place) -> Self {
-        let max_put = world.engine().limits().max_put as u64;
+        let max_put = world.engine().max_put() as u64;
         let ranks: Vec<_> = (0..place.size).collect();
         let (groups, hierarchy) = (Arc::new(world.groups(&ranks)), world.hierarchy());
         Communicator {

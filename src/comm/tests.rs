@@ -143,6 +143,68 @@ fn prepared_calls_are_started_many_times() {
     }
 }
 
+/// Twice this and the calls between goes past where numbers begin anew.
+const AN_AGE: u32 = u32::MAX / 2 - 30;
+
+#[test]
+fn prepared_calls_go_on_when_all_numbers_of_starts_have_been_used() {
+    for bytes in [10, 60_000] {
+        on_threads(Communicator::loopback(3, 9).unwrap(), |comm| {
+            let window = comm.window::<u8>(bytes).unwrap();
+            let mut prepared = comm.prepare(window, Call::broadcast(2).blocks(2)).unwrap();
+            for age in 0..4 {
+                for round in 0..30u8 {
+                    if comm.rank() == 2 {
+                        prepared.window().unwrap().fill(round + age);
+                    }
+                    prepared.run().unwrap();
+                    assert!(prepared.window().unwrap().iter().all(|&byte| byte == round + age));
+                }
+                // Twice, so that no word of the age before is on its way when one has gone on.
+                comm.barrier().unwrap();
+                comm.barrier().unwrap();
+                comm.world.engine().grow_old(AN_AGE);
+            }
+        });
+    }
+}
+
+/// The late rank hears of a call by the number of the prepared one that it still has, before it makes that call.
+#[test]
+fn a_prepared_call_may_live_until_its_number_is_given_again() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let (grown, made) = (std::sync::Barrier::new(2), AtomicU32::new(0));
+    on_threads(Communicator::loopback(2, 9).unwrap(), |comm| {
+        let window = comm.window::<u8>(10).unwrap();
+        let mut prepared = comm.prepare(window, Call::broadcast(0)).unwrap();
+        for age in 0..3 {
+            prepared.run().unwrap();
+            comm.barrier().unwrap();
+            comm.barrier().unwrap();
+            comm.world.engine().grow_old(AN_AGE);
+            grown.wait();
+            let mut all = 0..40u8;
+            if comm.rank() == 0 {
+                all.for_each(|i| comm.broadcast(&mut [i], 0).unwrap());
+                made.store(age + 1, Ordering::SeqCst);
+            } else {
+                let listen = || assert!(comm.world.engine().test(usize::MAX).unwrap());
+                while made.load(Ordering::SeqCst) <= age {
+                    listen();
+                }
+                let heard = all.all(|i| {
+                    (0..100).for_each(|_| listen());
+                    let mut got = [0];
+                    comm.broadcast(&mut got, 0).unwrap();
+                    got == [i]
+                });
+                assert!(heard);
+            }
+        }
+        prepared.run().unwrap();
+    });
+}
+
 #[test]
 fn a_prepared_call_takes_a_vacancy_as_long_as_it_is_there() {
     on_threads(Communicator::loopback(2, 9).unwrap(), |comm| {
@@ -207,6 +269,27 @@ fn calls_that_run_ahead_do_not_hold_up_an_older_one() {
                 started.wait();
             }
             (0..AHEAD).for_each(|call| drop(start(call).wait().unwrap()));
+        });
+    }
+}
+
+/// One rank starts many calls on one communicator before it makes one on another, which comes first at the other
+/// rank: the words about what has not begun there, of data and of readiness, hold that one up for no longer than a moment.
+#[test]
+fn many_calls_that_have_not_begun_do_not_hold_up_one_on_another_communicator() {
+    for (many, bytes, ahead) in [(400, 8, 0), (400, 8, 1), (100, 100_000, 0), (100, 100_000, 1)] {
+        on_threads(Communicator::loopback(2, 6).unwrap(), |comm| {
+            let other = comm.duplicate().unwrap();
+            let meet = || other.run(&mut [1u64], Call::allreduce(crate::fold::Sum)).unwrap();
+            if comm.rank() != ahead {
+                meet();
+            }
+            let start = |_| comm.start(comm.window::<u8>(bytes).unwrap(), Call::broadcast(0)).unwrap();
+            let requests: Vec<_> = (0..many).map(start).collect();
+            if comm.rank() == ahead {
+                meet();
+            }
+            requests.into_iter().for_each(|request| drop(request.wait().unwrap()));
         });
     }
 }
@@ -404,7 +487,7 @@ fn ranks_that_disagree_after_calls_that_were_made_again_are_told_both() {
 /// other in some order.
 #[test]
 fn threads_of_a_rank_wait_on_their_communicators_at_once() {
-    for (size, rounds) in [(1, 40), (9000, 10)] {
+    for (size, rounds) in [(1, 200), (9000, 100)] {
         on_threads(Communicator::loopback(2, 3).unwrap(), |comm| {
             let comms: Vec<_> = (0..4).map(|_| comm.duplicate().unwrap()).collect();
             let sum = |comm: &Communicator| {

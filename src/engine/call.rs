@@ -152,6 +152,11 @@ pub enum Kind {
     },
 }
 
+/// Whether one number, of a call or of a start, comes before another: they begin anew when all have been used.
+pub fn is_before(one: u32, other: u32) -> bool {
+    one.wrapping_sub(other) > u32::MAX / 2
+}
+
 /// The head of every message in a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {

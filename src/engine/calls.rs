@@ -1,7 +1,7 @@
 //! The calls made on a communicator: their numbers, and what is remembered of those that are over.
 #![forbid(unsafe_code)]
 
-use super::call::{Call, Signature};
+use super::call::{Call, Signature, is_before};
 
 /// Operations that are remembered when they are over, to know what comes late from what is wrong.
 const REMEMBERED: usize = 256;
@@ -36,6 +36,12 @@ impl Ledger {
             self.pages.insert(self.open, (communicator, Calls::default()));
         }
         &mut self.pages[self.open].1
+    }
+
+    /// As if so many more calls had been made on each.
+    #[cfg(test)]
+    pub fn grow_old(&mut self, by: u32) {
+        self.pages.iter_mut().for_each(|(_, calls)| calls.last = calls.last.wrapping_add(by));
     }
 
     /// A communicator is used no more.
@@ -77,9 +83,9 @@ impl Calls {
         Call { communicator, number: self.last, signature }
     }
 
-    /// Whether a number is of a call that is still to be made; numbers begin anew when all have been used.
+    /// Whether a number is of a call that is still to be made.
     pub fn is_to_come(&self, number: u32) -> bool {
-        (1..=u32::MAX / 2).contains(&number.wrapping_sub(self.last))
+        is_before(self.last, number)
     }
 
     /// One is over.

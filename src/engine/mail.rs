@@ -1,19 +1,21 @@
 //! What comes from the transport finds its operation, or waits for the call that it is about to begin here.
 #![forbid(unsafe_code)]
 
-use super::Engine;
-use super::call::{Call, Header, Kind};
+use super::call::{Call, Header, Kind, is_before};
+use super::calls::Calls;
 use super::notice::Notice;
 use super::operation::{Kept, Operation, Payload, Shown, Unequal};
 use super::run::Unexpected;
 use super::slots::{Landed, Slots};
 use super::tokens::Use;
+use super::{Engine, Entry, Handle};
 use crate::error::{Error, Result};
 use crate::plan::Side;
 use crate::rank::Rank;
 use crate::transport::Event;
 
-/// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are.
+/// Messages for calls to come that are copied out of each neighbour's slots; more stay where they are, so that nobody who
+/// is slow is flooded, until a wait stands still.
 const KEPT: usize = 64;
 /// Messages for calls to come that are left in each neighbour's slots.
 const LEFT: usize = 2;
@@ -26,6 +28,16 @@ pub(super) struct Waiting {
     pub(super) header: Header,
     /// Where its data are.
     pub(super) kept: Kept,
+}
+
+impl Waiting {
+    /// Leaves the slot that it is in, if it is in one, to the next message.
+    fn copy_out(&mut self, slots: &mut Slots) {
+        if let Kept::InSlot(landed) = self.kept {
+            self.kept = Kept::Copied(slots.copied(landed, self.header.data()));
+            slots.release(landed);
+        }
+    }
 }
 
 impl Engine {
@@ -84,10 +96,7 @@ impl Engine {
     /// Gives a message to its operation; gives it back where the operation is still to begin.
     fn take(&mut self, mut message: Waiting) -> Result<Option<Waiting>> {
         let call = message.header.call;
-        let found = self.operations.iter_mut().flatten().find(|entry| {
-            let own = entry.operation.call();
-            (own.communicator, own.number) == (call.communicator, call.number)
-        });
+        let found = self.addressee(call).and_then(|handle| self.operations[handle].as_mut());
         let Some(entry) = found else {
             // Where none has been made, all are to come.
             let to_come = self.calls.get(call.communicator).is_none_or(|calls| calls.is_to_come(call.number));
@@ -157,17 +166,49 @@ impl Engine {
         Ok(None)
     }
 
+    /// The operation of this call, or of another one of its number, where that is not a prepared one so old that the
+    /// number is given again.
+    fn addressee(&self, call: Call) -> Option<Handle> {
+        let named = |&(_, entry): &(_, &Entry)| entry.operation.call().name() == call.name();
+        let all = self.operations.iter().enumerate();
+        let mut named = all.filter_map(|(handle, entry)| Some((handle, entry.as_ref()?))).filter(named);
+        let (first, entry) = named.next()?;
+        if entry.operation.call() == call {
+            return Some(first);
+        }
+        let same = named.find(|(_, entry)| entry.operation.call() == call);
+        same.map(|(handle, _)| handle).or_else(|| Some(first).filter(|_| !self.is_given_again(call)))
+    }
+
+    /// Whether this very call is to come, or over, though there is another one of its number.
+    fn is_given_again(&self, call: Call) -> bool {
+        let is_over = |calls: &Calls| calls.past(call.number).is_some_and(|past| past.call == call);
+        self.calls.get(call.communicator).is_some_and(|calls| calls.is_to_come(call.number) || is_over(calls))
+    }
+
     /// A message that waits is copied out of its slot, so that it does not hold up those behind it; but for
     /// the first few, which leave their sender enough. Beyond a bound they stay, and it runs out of slots.
     fn keep(&mut self, mut waiting: Waiting, landed: Landed) {
         let kept = self.waiting.iter().filter(|other| other.channel == waiting.channel).count();
         if (LEFT..KEPT).contains(&kept) {
-            waiting.kept = Kept::Copied(self.io.slots.copied(landed, waiting.header.data()));
-            self.io.slots.release(landed);
+            waiting.copy_out(&mut self.io.slots);
         } else {
+            self.jammed |= kept >= KEPT;
             self.io.slots.hold(landed);
         }
         self.waiting.push(waiting);
+    }
+
+    /// Where what is waited for has stood still for a while, it may be held up behind messages for calls to come, which
+    /// this rank will make only after its wait: then they are copied out of their slots, too, however many.
+    pub(super) fn clear_jam(&mut self) -> Result<()> {
+        let stands = |entry: &Entry| entry.wait.as_ref().is_some_and(|wait| wait.stands(entry.stirs));
+        if !self.operations.iter().flatten().any(stands) {
+            return Ok(());
+        }
+        self.jammed = false;
+        self.waiting.iter_mut().for_each(|waiting| waiting.copy_out(&mut self.io.slots));
+        self.pay()
     }
 
     pub(super) fn deliver_waiting(&mut self, call: Call) -> Result<()> {
@@ -197,7 +238,7 @@ impl Engine {
                 let_go(message.kept, &mut self.io.slots);
                 return Ok(());
             }
-            Some(past) if past.call == call && harmless && iteration < past.starts => {
+            Some(past) if past.call == call && harmless && is_before(iteration, past.starts) => {
                 let_go(message.kept, &mut self.io.slots);
                 return Ok(());
             }

@@ -72,12 +72,15 @@ pub type Handle = usize;
 /// Carries out the operations of one rank.
 pub struct Engine {
     io: Io,
+    max_put: usize,
     operations: Vec<Option<Entry>>,
     rest: Rest,
     calls: Ledger,
     /// Communicators that were freed here: what still comes for them comes late.
     freed: HashSet<u32>,
     waiting: Vec<Waiting>,
+    /// A neighbour may have no slot left for what is waited for, as messages for calls to come are in all of them.
+    jammed: bool,
     events: Events,
     patience: Patience,
     vigil: Vigil,
@@ -126,15 +129,18 @@ impl Engine {
         vigil: Vigil,
         ranks_per_core: f64,
     ) -> Result<Self> {
-        let tokens = Tokens::new(transport.limits().in_flight);
+        let Limits { in_flight, max_put, .. } = transport.limits();
+        let tokens = Tokens::new(in_flight);
         let patience = Patience::new(ranks_per_core, transport.polls_memory());
         Ok(Engine {
             io: Io { transport, slots, tokens, pool: Pool::default() },
+            max_put,
             operations: Vec::new(),
             rest: Rest::default(),
             calls: Ledger::default(),
             freed: HashSet::new(),
             waiting: Vec::new(),
+            jammed: false,
             events: Events::default(),
             patience,
             vigil,
@@ -161,14 +167,26 @@ impl Engine {
         self.vigil.calls_made()
     }
 
+    /// As if so many more calls had been made on each communicator, and what is prepared had been started so often.
+    #[cfg(test)]
+    pub fn grow_old(&mut self, by: u32) {
+        self.calls.grow_old(by);
+        self.operations.iter_mut().flatten().for_each(|entry| entry.operation.grow_old(by));
+    }
+
     /// The transport's name.
     pub fn transport(&self) -> String {
         self.io.transport.name()
     }
 
-    /// What the transport can take.
-    pub fn limits(&self) -> Limits {
-        self.io.transport.limits()
+    /// The most bytes of a direct put.
+    pub fn max_put(&self) -> usize {
+        self.max_put
+    }
+
+    /// Puts have so many bytes at most, as no rank can take more: both ends of a leg must cut it alike.
+    pub fn limit_puts(&mut self, max_put: usize) {
+        self.max_put = self.max_put.min(max_put);
     }
 
     /// Whether a call that touches so many bytes of each rank's memory, and `folds` some of them, moves so much that the
@@ -215,7 +233,7 @@ impl Engine {
         let rule = Rule {
             piece: if small { 0 } else { piece },
             unit: leg::whole_lines(fold.as_ref().map_or(1, |fold| fold.unit())),
-            max_put: self.limits().max_put.min(longest),
+            max_put: self.max_put.min(longest),
         };
         let call = self.calls.of(communicator).next(communicator, signature);
         let parts =
@@ -259,6 +277,9 @@ impl Engine {
 
     /// Connects channels that were added, given where the ranks that they go to have theirs.
     pub fn connect_channels(&mut self, own: &Card, there: impl Fn(Rank) -> Option<There>) -> Result<()> {
+        if own.peers.is_empty() {
+            return Ok(());
+        }
         // What is kept goes by the channels that there were.
         self.rest = Rest::default();
         self.io.slots.connect(&*self.io.transport, own, there)

@@ -206,7 +206,7 @@ enum Inbox {
 
 impl Slots {
     /// Adds channels to `peers` (each once), with slots of `size` bytes, whose areas have `span` bytes more together.
-    /// [`connect`](Self::connect) comes next.
+    /// [`connect`](Self::connect) comes next. No peers take no memory.
     pub fn add(
         &mut self,
         transport: &mut dyn Transport,
@@ -214,7 +214,10 @@ impl Slots {
         size: usize,
         span: usize,
     ) -> Result<Card> {
-        let channels = peers.len().max(1);
+        let channels = peers.len();
+        if channels == 0 {
+            return Ok(Card::default());
+        }
         let span = if channels <= ROAMING && size > HEADER { span } else { 0 };
         let area = size + (span / (channels * SLOTS)).next_multiple_of(LINE);
         let bytes = channels * SLOTS * area;
@@ -719,6 +722,14 @@ mod tests {
         }
         let mut ends = all.into_iter().zip(slots).map(|(shm, slots)| (shm, slots, Tokens::new(8)));
         std::array::from_fn(|_| ends.next().unwrap())
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no memfd_create")]
+    fn without_peers_there_is_no_bank() {
+        let [(mut one, mut slots, _), _] = two(0);
+        assert_eq!(slots.add(&mut one, &[], WIDE, 0).unwrap(), Card::default());
+        assert_eq!(slots.banks.len(), 1);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::lifeline::status::{Awaited, Awaiting, Status};
 use crate::plan::{Blocks, Leg};
 use crate::rank::Rank;
 
-/// A wait of this length is announced to peers that ask.
+/// A wait of this length stands still, and is announced to peers that ask.
 const ANNOUNCE_AFTER: Duration = Duration::from_millis(1);
 /// A wait of this length is not normal any more.
 pub const ASK_AFTER: Duration = Duration::from_secs(1);
@@ -66,6 +66,13 @@ pub struct Waiting {
     pub rounds: u32,
     /// What it waits for.
     pub awaits: Option<Awaits>,
+}
+
+impl Wait {
+    /// Whether nothing has happened to the operation for a while, to which so much has happened by now.
+    pub fn stands(&self, stirs: u64) -> bool {
+        self.stirs == stirs && self.since.elapsed() >= ANNOUNCE_AFTER
+    }
 }
 
 impl Vigil {

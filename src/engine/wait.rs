@@ -31,7 +31,7 @@ impl Engine {
     pub fn test(&mut self, handle: Handle) -> Result<bool> {
         self.check()?;
         let progressed = self.vigil.check().and_then(|()| self.progress());
-        let watched = progressed.and_then(|_| self.watch(handle));
+        let watched = progressed.and_then(|_| self.look_after(handle));
         watched.map_err(|error| self.fail(error))?;
         Ok(self.is_done(handle))
     }
@@ -110,6 +110,9 @@ impl Engine {
         let soon = self.is_all_done_soon();
         while !self.is_done(handle) {
             let happened = !self.is_quiet() && self.progress()?;
+            if self.jammed {
+                self.look_after(handle)?;
+            }
             if self.crowd.is_outside() || self.is_another_done() {
                 return Ok(Waited::LetIn);
             }
@@ -139,6 +142,12 @@ impl Engine {
             && self.operations.iter().flatten().any(|entry| entry.awaited && entry.operation.is_done())
     }
 
+    /// The same, and sees to it that nothing is in its way.
+    fn look_after(&mut self, handle: Handle) -> Result<()> {
+        self.watch(handle)?;
+        if self.jammed { self.clear_jam() } else { Ok(()) }
+    }
+
     /// Looks after the wait for an operation, if it is not done.
     fn watch(&mut self, handle: Handle) -> Result<()> {
         if self.is_done(handle) {
@@ -161,7 +170,7 @@ impl Engine {
         if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
             meanwhile();
         }
-        let nap = if self.held_up || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
+        let nap = if self.held_up || self.jammed || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
         let bell = self.crowd.wake();
         let slept = match self.vigil.wake() {
             Some(news) => self.io.transport.sleep(&[bell, news], nap),

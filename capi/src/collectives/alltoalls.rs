@@ -93,7 +93,7 @@ unsafe fn alltoallv(
     }
 }
 
-// From every rank a part for every rank: `sent[r]` elements, from element `sent_places[r]` of `input` on, go to rank
+/// From every rank a part for every rank: `sent[r]` elements, from element `sent_places[r]` of `input` on, go to rank
 /// r, and `received[r]` come from it, to element `received_places[r]` of `output` on. Places that are null: parts lie
 /// one after the other.
 ///

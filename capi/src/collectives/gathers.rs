@@ -90,7 +90,7 @@ unsafe fn allgatherv(
     unsafe {
         let (counts, places) = (words(counts, order.size(), "counts")?, places_of(places, order.size())?);
         let own = Extent::Elements(counts[order.rank()]);
-        let order = order.counts(counts).input(input, own, InPlace::Allowed)?;
+        let order = order.counts(counts)?.input(input, own, InPlace::Allowed)?;
         order.output(output, Extent::Parts(counts, places), InPlace::Refused)
     }
 }
@@ -238,7 +238,7 @@ unsafe fn gatherv(
     unsafe {
         let counts = words(counts, order.size(), "counts")?;
         let own = Extent::Elements(counts[order.rank()]);
-        let order = order.counts(counts).input(input, own, InPlace::at(is_root))?;
+        let order = order.counts(counts)?.input(input, own, InPlace::at(is_root))?;
         if !is_root {
             return Ok(order);
         }

@@ -26,7 +26,7 @@ unsafe fn reduce_scatter(
     unsafe {
         let counts = words(counts, order.size(), "counts")?;
         let own = Extent::Elements(counts[order.rank()]);
-        order.counts(counts).reduced(input, output, Extent::Parts(counts, None), own)
+        order.counts(counts)?.reduced(input, output, Extent::Parts(counts, None), own)
     }
 }
 
@@ -249,7 +249,7 @@ unsafe fn scatterv(
     unsafe {
         let counts = words(counts, order.size(), "counts")?;
         let own = Extent::Elements(counts[order.rank()]);
-        let order = order.counts(counts).output(output, own, InPlace::at(is_root))?;
+        let order = order.counts(counts)?.output(output, own, InPlace::at(is_root))?;
         if !is_root {
             return Ok(order);
         }

@@ -198,9 +198,15 @@ impl Course {
         self.started = Some(self.starts());
     }
 
-    /// How often it was started.
+    /// How often it was started; counts begin anew when all numbers have been used.
     pub fn starts(&self) -> u32 {
-        self.started.map_or(0, |iteration| iteration + 1)
+        self.started.map_or(0, |iteration| iteration.wrapping_add(1))
+    }
+
+    /// As if it had been started so often.
+    #[cfg(test)]
+    pub fn grow_old(&mut self, by: u32) {
+        self.started = self.started.map(|iteration| iteration.wrapping_add(by));
     }
 
     pub fn iteration(&self) -> u32 {

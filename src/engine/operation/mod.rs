@@ -29,7 +29,7 @@ pub use shown::Shown;
 
 use std::sync::Arc;
 
-use super::call::{Call, Header};
+use super::call::{Call, Header, is_before};
 use super::leg::total;
 use super::rest::Ask;
 use super::run::{Awaits, Unexpected};
@@ -132,6 +132,12 @@ impl Operation {
     /// Has its steps back.
     pub fn return_line(&mut self, line: Box<Line>) {
         self.line = Some(Some(line));
+    }
+
+    /// As if it had been started so often.
+    #[cfg(test)]
+    pub fn grow_old(&mut self, by: u32) {
+        self.course.grow_old(by);
     }
 
     /// Lets the run know, at its beginning, that so many steps of the line have been taken.
@@ -248,7 +254,7 @@ impl Operation {
 
     /// Whether a message is for a start that is still to come.
     pub fn is_to_start(&self, header: &Header) -> bool {
-        header.iteration >= self.starts()
+        !is_before(header.iteration, self.starts())
     }
 
     /// Whether so many bytes are what this rank awaits in a round.

@@ -233,6 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "many numbers, and no pointers")]
     fn pieces_lie_side_by_side_and_are_cut_at_pages_of_the_target() {
         for skew in [0, 1, PAGE - 1] {
             for len in

@@ -133,6 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "many numbers, and no pointers")]
     fn pieces_are_taken_from_both_ends_and_each_once() {
         for pieces in [1, 2, 7, 32, PIECES] {
             for first in [End::Source, End::Target] {

@@ -108,7 +108,7 @@ impl Puts {
             Unequal::check(Side::Put, course.layout.between(target.rank, Side::Put), bytes)?;
             target.offer = Some(Offer { target: key, staging, operation, source, opens });
         }
-        target.ready = target.ready.max(header.iteration.saturating_add(1));
+        target.is_ready_for(header.iteration);
         Ok(())
     }
 
@@ -227,7 +227,7 @@ impl Puts {
             self.show_ahead(order, target, course, io)?
         };
         if taken {
-            self.targets[target].ahead = course.iteration() + 1;
+            self.targets[target].ahead = Some(course.iteration());
         }
         Ok(taken)
     }

@@ -4,6 +4,7 @@
 use super::super::course::{Course, Path};
 use super::super::io::Io;
 use super::super::share::Open;
+use crate::engine::call::is_before;
 use crate::engine::slots::Slots;
 use crate::error::Result;
 use crate::plan::Landing;
@@ -22,10 +23,10 @@ pub struct Target {
     /// Whether the target can read where it is what would be put through its staging slots.
     pub reads: bool,
     pub offer: Option<Offer>,
-    /// The iteration that it has said to be ready for, plus one.
-    pub ready: u32,
-    /// The iteration in which a leg has gone ahead to it, or cannot, plus one.
-    pub ahead: u32,
+    /// The latest start that it has said to be ready for.
+    pub ready: Option<u32>,
+    /// The last start in which a leg has gone ahead to it.
+    pub ahead: Option<u32>,
     /// Whether a leg is being put to it.
     pub busy: bool,
     /// Pieces that have been put to its staging slots, and how many it has allowed.
@@ -46,8 +47,8 @@ impl Target {
             wide,
             reads: false,
             offer: None,
-            ready: 0,
-            ahead: 0,
+            ready: None,
+            ahead: None,
             busy: false,
             pieces: 0,
             allowed: 0,
@@ -60,15 +61,22 @@ impl Target {
     pub fn renew(&mut self, course: &Course, io: &Io) {
         let shows = |from| io.transport.shows(from, self.world);
         self.reads = self.wide && matches!(&course.path, Path::Direct(ends) if shows(&ends.from));
-        (self.offer, self.ready, self.ahead) = (None, 0, 0);
+        (self.offer, self.ready, self.ahead) = (None, None, None);
     }
 
     pub fn is_admitted(&self, round: u32, course: &Course) -> bool {
         course.pace.turns.is_none() || self.admitted.is_some_and(|admitted| round <= admitted)
     }
 
+    /// It says that it is ready for a start, and so it is for all before.
+    pub fn is_ready_for(&mut self, start: u32) {
+        if self.ready.is_none_or(|ready| is_before(ready, start)) {
+            self.ready = Some(start);
+        }
+    }
+
     pub fn is_ready(&self, course: &Course) -> bool {
-        self.ready > course.iteration()
+        self.ready.is_some_and(|ready| !is_before(ready, course.iteration()))
     }
 
     /// Where, and how, this rank may fold the first one of all legs that its target folds.
@@ -85,7 +93,7 @@ impl Target {
     /// Whether a leg may go in a message, or be shown, before its target is ready: one for each target, where it fits,
     /// so that the first blocks do not wait for a handshake.
     pub fn may_go_ahead(&self, course: &Course, slots: &Slots) -> bool {
-        self.wide && self.ahead <= course.iteration() && slots.may_send(self.channel)
+        self.wide && self.ahead != Some(course.iteration()) && slots.may_send(self.channel)
     }
 }
 
