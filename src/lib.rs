@@ -48,8 +48,9 @@
 //! - What is safe says `#![forbid(unsafe_code)]` at its head, for all below it: rank, collective, schedule, plan,
 //!   algorithm, select, lifeline, locality, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
 //!   [`transport::shm`], `transport::fabric`, bytes as elements ([`fold::element`], [`fold::Located`]), and the windows
-//!   and lent slices of `comm`; and in the four places of [`boot`] where a launcher's processes and descriptors are
-//!   taken over, libpmix is called, and the MPI library of the process ([`boot::mpi`]).
+//!   and lent slices of `comm`; in the four places of [`boot`] where a launcher's processes and descriptors are
+//!   taken over, libpmix is called, and the MPI library of the process ([`boot::mpi`]); and in `forks`, of what a child
+//!   is not to keep.
 //! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`; nothing but one
 //!   file of [`locality`] names hwloc.
 
@@ -61,6 +62,7 @@ pub mod comm;
 pub mod engine;
 pub mod error;
 pub mod fold;
+mod forks;
 pub mod lifeline;
 pub mod locality;
 pub mod plan;

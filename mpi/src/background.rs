@@ -60,8 +60,8 @@ impl State {
 //         - its communicator is kept beside (`Background::served`)
 unsafe impl Send for State {}
 
-/// How many tags there are at least, from 0, but for one.
-const TAGS: usize = (1 << 15) - 1;
+/// How many tags there are at least, from 0, but for those that are not for words.
+const TAGS: usize = world::COPIED as usize;
 
 /// All of them, by the handles that the program has.
 static ALL: Mutex<Option<HashMap<Handle, Arc<Background>>>> = Mutex::new(None);
@@ -99,9 +99,10 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
     }
     let (input, output) = taken.spans();
     let served = taken.found.keep().ok_or_else(gone)?;
-    if !prepared {
-        wait_for_room(&served);
+    if prepared {
+        see_room()?;
     }
+    wait_for_room(&served);
     // SAFETY: - the program leaves the buffers alone until the call is done (the caller), and bytes that are packed
     //           are kept beside the request
     let raw = unsafe {
@@ -126,6 +127,22 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
 /// So many calls at least may be made at once beside those in the background, by as many threads.
 const ROOM: usize = 64;
 
+/// So many calls may be prepared. They keep their places, running or not, until their requests are freed; beside them
+/// is [`ROOM`] for calls that are started, and as much for those at once.
+const MOST_PREPARED: usize = MAX_OPERATIONS - 2 * ROOM;
+
+/// Fails where as many calls are prepared as may be.
+fn see_room() -> Result<()> {
+    match all().iter().flat_map(HashMap::values).filter(|call| call.prepared).count() {
+        MOST_PREPARED.. => Err(circulant::error::Error::argument(
+            "MPI",
+            format!("{MOST_PREPARED} persistent requests of collectives are there already"),
+            "free some by MPI_Request_free, or leave these collectives out of CIRCULANT_MPI_COLLECTIVES",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Where as many calls run as there may be, waits until one is done.
 fn wait_for_room(served: &Served) {
     let is_full =
@@ -140,11 +157,16 @@ fn gone() -> circulant::error::Error {
     circulant::error::Error::argument("MPI", "the communicator is gone", "free it after its last call")
 }
 
-/// Lets go of all, before the world is left: what runs is waited for.
+/// Lets go of all, before the world is left. What runs is waited for, as it uses the program's memory, and MPI is told:
+/// a program may wait for a request as late as in MPI_Finalize, where attributes of MPI_COMM_SELF are deleted. That is
+/// too late for a call of ours, as others may have left by then.
 pub fn end() {
-    let gone = all().take();
+    let gone = all().take().unwrap_or_default();
     COUNT.store(0, Ordering::Release);
-    gone.iter().flat_map(HashMap::values).for_each(|background| background.state().taken.release_types());
+    for (handle, background) in &gone {
+        background.finish(*handle);
+        background.state().taken.release_types();
+    }
     // After a round the thread holds none of them: who holds the last one leaves the world, which is this thread's to do.
     drop(round());
     drop(gone);

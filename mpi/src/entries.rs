@@ -13,7 +13,7 @@ use super::background;
 use super::call::{Args, Taken, Tense, Why, decide};
 use super::fortran::{self, Fortran};
 use super::narrow::{self, Narrow};
-use super::own::{ABSENT_CODE, Own};
+use super::own::Own;
 use super::report;
 use super::sides::{Side, Values};
 use super::world;
@@ -86,6 +86,8 @@ macro_rules! c_type {
     (count, $int:ty) => { $int };
     (counts, $int:ty) => { *const $int };
     (shares, $int:ty) => { *const $int };
+    (roots, $int:ty) => { *const $int };
+    (sent, $int:ty) => { *const $int };
     (rank, $int:ty) => { c_int };
     ($handle:ident, $int:ty) => { Handle };
 }
@@ -104,6 +106,12 @@ macro_rules! of_fortran {
     (shares, $from:expr) => {
         of_fortran!(counts, $from)
     };
+    (roots, $from:expr) => {
+        of_fortran!(counts, $from)
+    };
+    (sent, $from:expr) => {
+        of_fortran!(counts, $from)
+    };
     (rank, $from:expr) => {
         *$from.cast::<c_int>()
     };
@@ -118,18 +126,24 @@ macro_rules! of_fortran {
     };
 }
 
-/// An argument of the functions with large counts as one of the usual ones; `$kept` keeps arrays alive.
+/// An argument of the functions with large counts as one of the usual ones, among all; `$kept` keeps arrays alive.
 macro_rules! narrowed {
-    (count, $from:expr, $comm:expr, $kept:expr) => {
+    (count, $from:expr, $all:tt, $kept:expr) => {
         narrow::count($from)?
     };
-    (counts, $from:expr, $comm:expr, $kept:expr) => {
-        narrow::array($from, $comm, $kept)?
+    (counts, $from:expr, $all:tt, $kept:expr) => {
+        narrow::array($from, comm_of!($all), $kept)?
     };
-    (shares, $from:expr, $comm:expr, $kept:expr) => {
-        narrow::shares($from, $comm, $kept)?
+    (shares, $from:expr, $all:tt, $kept:expr) => {
+        narrow::shares($from, comm_of!($all), $kept)?
     };
-    ($other:ident, $from:expr, $comm:expr, $kept:expr) => {
+    (roots, $from:expr, $all:tt, $kept:expr) => {
+        narrow::of_root($from, root_of!($all), comm_of!($all), $kept)?
+    };
+    (sent, $from:expr, $all:tt, $kept:expr) => {
+        narrow::sent($from, first_of!($all), comm_of!($all), $kept)?
+    };
+    ($other:ident, $from:expr, $all:tt, $kept:expr) => {
         $from
     };
 }
@@ -138,6 +152,19 @@ macro_rules! narrowed {
 macro_rules! comm_of {
     (($arg:ident: comm)) => { $arg };
     (($arg:ident: $kind:ident, $($rest:tt)*)) => { comm_of!(($($rest)*)) };
+}
+
+/// The one that is the root.
+macro_rules! root_of {
+    (($arg:ident: rank, $($rest:tt)*)) => { $arg };
+    (($arg:ident: $kind:ident, $($rest:tt)*)) => { root_of!(($($rest)*)) };
+}
+
+/// The first one, which is where values are sent from.
+macro_rules! first_of {
+    (($arg:ident: $kind:ident, $($rest:tt)*)) => {
+        $arg
+    };
 }
 
 /// The type of any argument in Fortran.
@@ -241,7 +268,9 @@ macro_rules! usual {
             use super::super::*;
             three_in_c!(
                 c_int, [$big, $small, ""], ($($arg: $kind),*), (info, request), $made,
-                ABSENT_CODE, ABSENT_CODE, ABSENT_CODE
+                world::absent(comm_of!(($($arg: $kind),*)), concat!("MPI_", $big)),
+                world::absent(comm_of!(($($arg: $kind),*)), concat!("MPI_I", $small)),
+                world::absent(comm_of!(($($arg: $kind),*)), concat!("MPI_", $big, "_init"))
             );
         }
 
@@ -288,18 +317,18 @@ macro_rules! large {
             use super::usual;
             three_in_c!(
                 i64, [$big, $small, "_c"], ($($arg: $kind),*), (info, request), $made,
-                narrow::call(None, |_kept| {
-                    $(let $arg = narrowed!($kind, $arg, comm_of!($all), _kept);)*
+                narrow::call(concat!("MPI_", $big, "_c"), comm_of!($all), None, |_kept| {
+                    $(let $arg = narrowed!($kind, $arg, $all, _kept);)*
                     // SAFETY: - the program's own call, with numbers that fit
                     Some(unsafe { usual::own_at_once($($arg),*) })
                 }),
-                narrow::call(Some(request), |_kept| {
-                    $(let $arg = narrowed!($kind, $arg, comm_of!($all), _kept);)*
+                narrow::call(concat!("MPI_I", $small, "_c"), comm_of!($all), Some(request), |_kept| {
+                    $(let $arg = narrowed!($kind, $arg, $all, _kept);)*
                     // SAFETY: - the program's own call, with numbers that fit
                     Some(unsafe { usual::own_started($($arg,)* request) })
                 }),
-                narrow::call(Some(request), |_kept| {
-                    $(let $arg = narrowed!($kind, $arg, comm_of!($all), _kept);)*
+                narrow::call(concat!("MPI_", $big, "_init_c"), comm_of!($all), Some(request), |_kept| {
+                    $(let $arg = narrowed!($kind, $arg, $all, _kept);)*
                     // SAFETY: - the program's own call, with numbers that fit
                     Some(unsafe { usual::own_prepared($($arg,)* info, request) })
                 })
@@ -351,7 +380,7 @@ collectives! {
         => Args { root, ..args(Collective::Scatter, comm, equal(from, n, ty), whole(to, m, of)) };
     scatterv ["Scatterv", "scatterv", "SCATTERV"]
         (
-            from: buffer, counts: counts, places: counts, ty: datatype, to: buffer, m: count, of: datatype,
+            from: buffer, counts: roots, places: roots, ty: datatype, to: buffer, m: count, of: datatype,
             root: rank, comm: comm
         )
         => Args { root, ..args(Collective::Scatterv, comm, each(from, counts, places, ty), whole(to, m, of)) };
@@ -360,7 +389,7 @@ collectives! {
         => Args { root, ..args(Collective::Gather, comm, whole(from, n, ty), equal(to, m, of)) };
     gatherv ["Gatherv", "gatherv", "GATHERV"]
         (
-            from: buffer, n: count, ty: datatype, to: buffer, counts: counts, places: counts, of: datatype,
+            from: buffer, n: count, ty: datatype, to: buffer, counts: roots, places: roots, of: datatype,
             root: rank, comm: comm
         )
         => Args { root, ..args(Collective::Gatherv, comm, whole(from, n, ty), each(to, counts, places, of)) };
@@ -369,7 +398,7 @@ collectives! {
         => args(Collective::Alltoall, comm, equal(from, n, ty), equal(to, m, of));
     alltoallv ["Alltoallv", "alltoallv", "ALLTOALLV"]
         (
-            from: buffer, sent: counts, starts: counts, ty: datatype, to: buffer, received: counts,
+            from: buffer, sent: sent, starts: sent, ty: datatype, to: buffer, received: counts,
             places: counts, of: datatype, comm: comm
         )
         => args(Collective::Alltoallv, comm, each(from, sent, starts, ty), each(to, received, places, of));

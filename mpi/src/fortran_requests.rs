@@ -9,7 +9,7 @@ use circulant::boot::mpi::abi::{Handle, UNDEFINED};
 
 use super::background;
 use super::fortran::{self, Fortran};
-use super::own::ABSENT_CODE;
+use super::own;
 use super::requests;
 
 /// Requests of a Fortran program, as handles of C.
@@ -125,7 +125,7 @@ macro_rules! in_fortran {
                     // SAFETY: - the program's own call, as it made it
                     Some(own) => unsafe { own($($arg,)* error) },
                     // SAFETY: - the last argument is where the code goes
-                    None => unsafe { fortran::give(error, ABSENT_CODE) },
+                    None => unsafe { fortran::give(error, own::absent(concat!("mpi_", $lower))) },
                 }
             } else {
                 // SAFETY: - in Fortran an argument is the address of what it is in C, and an array of requests one of

@@ -11,6 +11,7 @@
 //! | `job` | the functions of the beginning and the end |
 //! | `call` | whether a call is taken, and what is made of it |
 //! | `sides`, `types`, `pairs` | the memory of a call, the types in it, and pairs with places |
+//! | `names` | the function that gives types other names |
 //! | `communicators` | the program's communicators, and ours of the same ranks |
 //! | `background` | calls under way, behind requests of MPI's |
 //! | `world`, `settings` | joining and leaving; what a user may set |
@@ -24,6 +25,7 @@ mod entries;
 mod fortran;
 mod fortran_requests;
 mod job;
+mod names;
 mod narrow;
 mod own;
 mod pairs;

@@ -90,19 +90,23 @@ pub fn abi() -> Option<&'static Abi> {
 /// What a function that the library lacks gives back: MPI_ERR_OTHER of some libraries, and an error in all.
 pub const ABSENT_CODE: c_int = 16;
 
-/// Declares what is needed of the library; each gives back its error code.
+/// Declares what is needed of the library; each gives back its error code, or by its name what it is `else`.
 macro_rules! own {
-    ($($(#[$doc:meta])* $fn:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {$(
+    (else $absent:expr; $($(#[$doc:meta])* $fn:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         /// - As MPI has it.
+        #[allow(clippy::too_many_arguments, reason = "as many as MPI has")]
         pub unsafe fn $fn($($arg: $type),*) -> c_int {
             static OWN: Own = Own::new($name);
             // SAFETY: - this is its type in MPI, with handles as words
             let function = unsafe { OWN.get::<unsafe extern "C" fn($($type),*) -> c_int>() };
-            // SAFETY: - as MPI has it (the caller)
-            function.map_or(ABSENT_CODE, |function| unsafe { function($($arg),*) })
+            match function {
+                // SAFETY: - as MPI has it (the caller)
+                Some(function) => unsafe { function($($arg),*) },
+                None => $absent($name),
+            }
         }
     )*};
 }
@@ -115,6 +119,7 @@ type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
 own! {
+    else |_| ABSENT_CODE;
     init = "PMPI_Init" (argc: *mut c_int, argv: *mut c_void);
     init_thread = "PMPI_Init_thread" (argc: *mut c_int, argv: *mut c_void, required: c_int, provided: *mut c_int);
     finalize = "PMPI_Finalize" ();
@@ -134,12 +139,17 @@ own! {
     allgather = "PMPI_Allgather" (from: *const c_void, n: c_int, of: Handle, to: *mut c_void, m: c_int, ty: Handle, comm: Handle);
     probe = "PMPI_Iprobe" (source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: *mut c_void);
     type_size = "PMPI_Type_size" (ty: Handle, size: *mut c_int);
+    type_size_wide = "PMPI_Type_size_x" (ty: Handle, size: *mut i64);
     type_extent = "PMPI_Type_get_extent" (ty: Handle, least: *mut isize, extent: *mut isize);
     type_envelope = "PMPI_Type_get_envelope"
         (ty: Handle, integers: *mut c_int, addresses: *mut c_int, types: *mut c_int, combiner: *mut c_int);
+    type_set_name = "PMPI_Type_set_name" (ty: Handle, name: *const c_char);
     type_name = "PMPI_Type_get_name" (ty: Handle, name: *mut c_char, length: *mut c_int);
     type_dup = "PMPI_Type_dup" (ty: Handle, new: *mut Handle);
     type_free = "PMPI_Type_free" (ty: *mut Handle);
+    type_commit = "PMPI_Type_commit" (ty: *mut Handle);
+    type_runs = "PMPI_Type_create_hindexed"
+        (n: c_int, lengths: *const c_int, places: *const isize, of: Handle, new: *mut Handle);
     pack = "PMPI_Pack"
         (from: *const c_void, n: c_int, ty: Handle, to: *mut c_void, room: c_int, at: *mut c_int, comm: Handle);
     unpack = "PMPI_Unpack"
@@ -153,12 +163,6 @@ own! {
     start_all = "PMPI_Startall" (n: c_int, requests: *mut c_void);
     request_free = "PMPI_Request_free" (request: *mut c_void);
     status_of = "PMPI_Request_get_status" (request: Handle, flag: *mut c_int, status: *mut c_void);
-    status_of_all = "PMPI_Request_get_status_all"
-        (n: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);
-    status_of_any = "PMPI_Request_get_status_any"
-        (n: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
-    status_of_some = "PMPI_Request_get_status_some"
-        (n: c_int, requests: *mut c_void, count: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
     wait = "PMPI_Wait" (request: *mut c_void, status: *mut c_void);
     test = "PMPI_Test" (request: *mut c_void, flag: *mut c_int, status: *mut c_void);
     wait_all = "PMPI_Waitall" (n: c_int, requests: *mut c_void, statuses: *mut c_void);
@@ -171,6 +175,27 @@ own! {
     test_some = "PMPI_Testsome"
         (n: c_int, requests: *mut c_void, count: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
     send = "PMPI_Send" (from: *const c_void, n: c_int, ty: Handle, to: c_int, tag: c_int, comm: Handle);
+    send_receive = "PMPI_Sendrecv" (
+        from: *const c_void, n: c_int, ty: Handle, target: c_int, tag: c_int,
+        to: *mut c_void, m: c_int, of: Handle, source: c_int, with: c_int, comm: Handle, status: *mut c_void
+    );
     receive_init = "PMPI_Recv_init"
         (to: *mut c_void, n: c_int, ty: Handle, source: c_int, tag: c_int, comm: Handle, request: *mut Handle);
+}
+
+// Functions of MPI 4.1 that the program calls through ours, also where the library is older.
+own! {
+    else absent;
+    status_of_all = "PMPI_Request_get_status_all"
+        (n: c_int, requests: *mut c_void, flag: *mut c_int, statuses: *mut c_void);
+    status_of_any = "PMPI_Request_get_status_any"
+        (n: c_int, requests: *mut c_void, index: *mut c_int, flag: *mut c_int, status: *mut c_void);
+    status_of_some = "PMPI_Request_get_status_some"
+        (n: c_int, requests: *mut c_void, count: *mut c_int, indices: *mut c_int, statuses: *mut c_void);
+}
+
+/// A function that the library lacks, and that has no communicator: its error goes to the handler of MPI_COMM_WORLD.
+pub fn absent(function: &str) -> c_int {
+    let comm = abi().map_or(0, |abi| abi.comm_world);
+    super::world::absent(comm, function.strip_prefix('P').unwrap_or(function))
 }

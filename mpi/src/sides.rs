@@ -5,6 +5,7 @@
 //! which is all that MPI promises of the ranks' types.
 
 use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, PoisonError};
 
 use circulant::boot::mpi::abi::Handle;
 use circulant::comm::raw::Span;
@@ -13,6 +14,7 @@ use circulant::rank::Place;
 
 use super::own;
 use super::types::Datatype;
+use super::world;
 
 /// Counts or displacements, in an array of the program's.
 #[derive(Clone, Copy)]
@@ -137,8 +139,7 @@ impl Side {
     /// As it is given, in parts.
     pub fn parts_buffer(&self, datatype: Datatype, parts: &Parts, place: Place, comm: Handle) -> Buffer {
         if datatype.is_plain() {
-            let least = parts.offsets.iter().copied().min().unwrap_or_default();
-            let places: Vec<_> = parts.offsets.iter().map(|offset| (offset - least) as usize).collect();
+            let (least, places) = parts.places();
             let start = shifted(self.buffer, least);
             return Buffer::plain(Span::placed(start, &parts.lengths, &places));
         }
@@ -163,15 +164,28 @@ impl Side {
         // SAFETY: - as many as ranks (the caller)
         let (counts, places) = unsafe { (counts.first(ranks), places.first(ranks)) };
         let length = |count: &i64| usize::try_from(*count).ok()?.checked_mul(datatype.size);
-        let offset = |(place, count): (&i64, &i64)| match count {
+        let lengths: Vec<usize> = counts.iter().map(length).collect::<Option<_>>()?;
+        let offset = |(place, length): (&i64, &usize)| match length {
             // Where nothing is, nobody looks, and the number may be anything.
             0 => Some(0),
             _ => (*place as isize).checked_mul(datatype.extent),
         };
-        Some(Parts {
-            lengths: counts.iter().map(length).collect::<Option<_>>()?,
-            offsets: places.iter().zip(&counts).map(offset).collect::<Option<_>>()?,
-        })
+        let offsets = places.iter().zip(&lengths).map(offset).collect::<Option<_>>()?;
+        Some(Parts { lengths, offsets })
+    }
+}
+
+impl Parts {
+    /// The first place, from the buffer on, and where the parts are from there on. Those that are empty are nowhere:
+    /// with `MPI_BOTTOM` a place at the buffer would be far from all others.
+    fn places(&self) -> (isize, Vec<usize>) {
+        let parts = || self.lengths.iter().zip(&self.offsets);
+        let least = parts().filter(|(length, _)| **length > 0).map(|(_, offset)| *offset).min().unwrap_or(0);
+        let place = |(length, offset): (&usize, &isize)| match length {
+            0 => 0,
+            _ => offset.wrapping_sub(least) as usize,
+        };
+        (least, parts().map(place).collect())
     }
 }
 
@@ -265,7 +279,11 @@ fn pieces(
 fn pack(bytes: &mut [u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Result<()> {
     for (address, values, range) in pieces(chunk, datatype) {
         let (to, mut at) = (&mut bytes[range], 0);
-        let (room, values) = (int(to.len())?, int(values)?);
+        let Some((room, values)) = ints(to.len(), values) else {
+            let lump = Lump::new(to.len())?;
+            carry((address, datatype.handle), (to.as_mut_ptr(), lump.handle))?;
+            continue;
+        };
         let (from, to) = (address.cast(), to.as_mut_ptr().cast());
         // SAFETY: - the buffer has these values, as the program said in its call
         //         - their bytes fit `room`: a value has `size` of them
@@ -278,7 +296,11 @@ fn pack(bytes: &mut [u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> R
 fn unpack(bytes: &[u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Result<()> {
     for (address, values, range) in pieces(chunk, datatype) {
         let (from, mut at) = (&bytes[range], 0);
-        let (room, values) = (int(from.len())?, int(values)?);
+        let Some((room, values)) = ints(from.len(), values) else {
+            let lump = Lump::new(from.len())?;
+            carry((from.as_ptr(), lump.handle), (address, datatype.handle))?;
+            continue;
+        };
         let (from, to) = (from.as_ptr().cast(), address.cast());
         // SAFETY: - the buffer has room for these values, as the program said in its call
         //         - there are `room` bytes: a value has `size` of them
@@ -288,11 +310,56 @@ fn unpack(bytes: &[u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Res
     Ok(())
 }
 
-fn int(number: usize) -> Result<c_int> {
-    number.try_into().map_err(|_| {
-        let what = format!("a value of {number} bytes");
-        Error::argument("MPI_Pack", what, "take a type of less than 2 GiB")
-    })
+/// Bytes and values as MPI counts them; `None` of a single value with more bytes than that.
+fn ints(bytes: usize, values: usize) -> Option<(c_int, c_int)> {
+    Some((bytes.try_into().ok()?, values.try_into().ok()?))
+}
+
+/// The bytes of one value that is too large to be packed, as a type of MPI's.
+struct Lump {
+    handle: Handle,
+}
+
+impl Lump {
+    fn new(bytes: usize) -> Result<Lump> {
+        let byte = own::abi().map_or(0, |abi| abi.byte);
+        let places: Vec<isize> = (0..bytes).step_by(STEP).map(|place| place as isize).collect();
+        let lengths = places.iter().map(|&place| STEP.min(bytes - place as usize) as c_int);
+        let (lengths, mut handle) = (lengths.collect::<Vec<_>>(), 0);
+        let runs = lengths.len() as c_int;
+        // SAFETY: - there are as many lengths as places
+        //         - `handle` has room for a handle
+        let code = unsafe { own::type_runs(runs, lengths.as_ptr(), places.as_ptr(), byte, &mut handle) };
+        check("MPI_Type_create_hindexed", code, true)?;
+        let mut lump = Lump { handle };
+        // SAFETY: - the type is the one just made
+        check("MPI_Type_commit", unsafe { own::type_commit(&mut lump.handle) }, true)?;
+        Ok(lump)
+    }
+}
+
+impl Drop for Lump {
+    fn drop(&mut self) {
+        // SAFETY: - the type is ours, and not used any more
+        unsafe { own::type_free(&mut self.handle) };
+    }
+}
+
+/// One value to where one of the same bytes belongs, by a message to this rank itself: of packed bytes libraries count
+/// no more than an int does, of a message's they do.
+fn carry(from: (*const u8, Handle), to: (*mut u8, Handle)) -> Result<()> {
+    // Values of two threads would take each other's place.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let ((me, comm), tag) = (world::me(), world::COPIED);
+    let status = own::abi().map_or(0, |abi| abi.status_ignore) as *mut c_void;
+    // SAFETY: - one side is the buffer, with a value of its type, as the program said in its call; the other one is
+    //           bytes beside it, as many as a value has
+    //         - the communicator is ours, and nobody else sends with this tag
+    let code = unsafe {
+        own::send_receive(from.0.cast(), 1, from.1, me, tag, to.0.cast(), 1, to.1, me, tag, comm, status)
+    };
+    check("MPI_Sendrecv", code, true)
 }
 
 fn check(function: &str, code: c_int, complete: bool) -> Result<()> {
@@ -304,5 +371,19 @@ fn check(function: &str, code: c_int, complete: bool) -> Result<()> {
         (code, _) => {
             Err(Error::argument(function, format!("error {code}"), "the MPI library's own words say why"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_empty_does_not_stretch_the_others() {
+        let parts = Parts { lengths: vec![8, 0, 16], offsets: vec![1 << 40, 0, (1 << 40) + 8] };
+        assert_eq!(parts.places(), (1 << 40, vec![0, 0, 8]));
+        let before = Parts { lengths: vec![4, 4, 0], offsets: vec![-4, -12, 0] };
+        assert_eq!(before.places(), (-12, vec![8, 0, 0]));
+        assert_eq!(Parts { lengths: vec![0; 2], offsets: vec![0; 2] }.places(), (0, vec![0; 2]));
     }
 }

@@ -1,7 +1,8 @@
 //! MPI's types: how many bytes a value has, whether values lie side by side, and what they are in a reduction.
 //!
-//! Types that come with MPI are known by their names, which all libraries give alike, and are looked up once: their
-//! handles are never used again for another. Of a type that the program has made nothing is kept.
+//! Types that come with MPI are known by their names, which all libraries give alike, and are looked up once, before
+//! the program gives them others (`names`): their handles are never used again for another. Of a type that the program
+//! has made nothing is kept.
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -210,12 +211,24 @@ fn keep(handle: Handle, predefined: Predefined) -> Option<&'static Predefined> {
 
 /// Size, extent and lower bound.
 fn measures(handle: Handle) -> Option<(usize, isize, isize)> {
-    let (mut size, mut least, mut extent) = (0, 0, 0);
+    let (size, mut least, mut extent) = (size(handle)?, 0, 0);
     // SAFETY: - the handle is the program's, who gave it for a type
     //         - the numbers are of the types that MPI writes
-    let codes =
-        unsafe { [own::type_size(handle, &mut size), own::type_extent(handle, &mut least, &mut extent)] };
-    (codes == [0; 2] && size >= 0).then_some((size as usize, extent, least))
+    let code = unsafe { own::type_extent(handle, &mut least, &mut extent) };
+    (code == 0).then_some((size, extent, least))
+}
+
+/// Bytes of a value. One rank may have a single value of more bytes than an int counts, where others have the same in
+/// smaller ones; so the number is asked for that is wide enough, where the library is of MPI 3 or later.
+fn size(handle: Handle) -> Option<usize> {
+    let (mut wide, mut usual) = (0, 0);
+    // SAFETY: - as in `measures`
+    if unsafe { own::type_size_wide(handle, &mut wide) } != 0 {
+        // SAFETY: - as in `measures`
+        let code = unsafe { own::type_size(handle, &mut usual) };
+        wide = (code == 0).then_some(i64::from(usual))?;
+    }
+    wide.try_into().ok()
 }
 
 fn is_named(handle: Handle) -> Option<bool> {

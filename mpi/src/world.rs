@@ -3,8 +3,8 @@
 //! Both are calls that all ranks make. Either all ranks join, with the same settings, or none does and every call is
 //! passed on; so whoever fails says so to the others in the same exchange that they wait in.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use circulant::boot::Exchange;
 use circulant::boot::mpi::{Mpi, MpiExchange};
@@ -137,7 +137,7 @@ pub fn leave() -> Result<(), i32> {
     let Err(error) = communicators::end() else { return Ok(()) };
     tell(format!("finalize: {error}"));
     match (&error, own::abi()) {
-        (Error::Lost { .. }, Some(abi)) => Err(hand_to_handler(abi.comm_world)),
+        (Error::Lost { .. }, Some(abi)) => Err(hand_to_handler(abi.comm_world, abi.err_other)),
         _ => Ok(()),
     }
 }
@@ -152,21 +152,66 @@ pub fn progress() {
     unsafe { own::probe(world.rank, PROBED, world.meeting, &mut flag, status.as_mut_ptr().cast()) };
 }
 
-/// A tag that nobody sends.
+/// A tag that nobody sends: the last one that every library has.
 const PROBED: i32 = (1 << 15) - 1;
+/// The tag of values that a rank sends itself to have them copied.
+pub const COPIED: i32 = PROBED - 1;
 
 /// An error's code for the program, after its communicator's error handler has had it.
 pub fn fail(comm: usize, error: &Error) -> i32 {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !TOLD.swap(true, Relaxed) {
-        tell(error);
-    }
-    hand_to_handler(comm)
+    fail_as(comm, own::abi().map_or(own::ABSENT_CODE, |abi| abi.err_other), error)
 }
 
-fn hand_to_handler(comm: usize) -> i32 {
-    let code = own::abi().map_or(16, |abi| abi.err_other);
+/// The same of an error that has a code of its own.
+pub fn fail_as(comm: usize, code: i32, error: &Error) -> i32 {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    if is_new(&mut TOLD.lock().unwrap_or_else(PoisonError::into_inner), error.to_string()) {
+        tell(error);
+    }
+    hand_to_handler(comm, code)
+}
+
+/// A call of a function that the library lacks, and that is not taken. Where there is no library that has been told.
+pub fn absent(comm: usize, function: &str) -> i32 {
+    if own::abi().is_none() {
+        return own::ABSENT_CODE;
+    }
+    let what = "the MPI library has no such function, and the call is one that is passed on";
+    fail(comm, &Error::argument(function, what, "use a function that the library has"))
+}
+
+/// So many kinds of errors are told of at most.
+const MOST_TOLD: usize = 32;
+
+/// Whether a sentence is one to be told: not one that differs from an earlier one in numbers only, as where a program
+/// goes on after errors each call may give one.
+fn is_new(told: &mut Vec<String>, mut sentence: String) -> bool {
+    sentence.retain(|letter| !letter.is_ascii_digit());
+    let is_new = told.len() < MOST_TOLD && !told.contains(&sentence);
+    if is_new {
+        told.push(sentence);
+    }
+    is_new
+}
+
+fn hand_to_handler(comm: usize, code: i32) -> i32 {
     // SAFETY: - the communicator is the program's, of the call that has failed, or MPI_COMM_WORLD
     unsafe { own::call_error_handler(comm, code) };
     code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_of_error_is_told_once_and_of_many_kinds_the_first() {
+        let mut told = Vec::new();
+        let mut is_new = |sentence: &str| is_new(&mut told, sentence.to_string());
+        assert!(is_new("allreduce: no memory for 64 bytes"));
+        assert!(!is_new("allreduce: no memory for 128 bytes"));
+        assert!(is_new("rank 2 is lost"));
+        let kinds = (0..2 * MOST_TOLD).filter(|&kind| is_new(&"x".repeat(kind + 1))).count();
+        assert_eq!(kinds, MOST_TOLD - 2);
+    }
 }

@@ -16,6 +16,9 @@ program verify
     n = p*(p + 1)/2
     allocate (own(p), every(p*p), counts(p), places(p))
 
+    ! A name is a rank's own affair; before a type's first use it has been another.
+    if (me == 0) call MPI_TYPE_SET_NAME(MPI_DOUBLE_PRECISION, 'mine', error)
+
     x = 0
     if (me == 0) x = 7.5d0
     call MPI_BCAST(x, 1000, MPI_DOUBLE_PRECISION, 0, MPI_COMM_WORLD, error)

@@ -11,6 +11,7 @@ program verify08
     call MPI_Comm_size(MPI_COMM_WORLD, p)
     n = p*(p + 1)/2
     wrong = 0
+    if (me == 0) call MPI_Type_set_name(MPI_DOUBLE_PRECISION, 'mine')
     x = me + 1
     call MPI_Allreduce(x, y, 1000, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD)
     if (any(y /= n)) wrong = wrong + 1

@@ -155,7 +155,10 @@ impl Communicator {
         let limits = Limits { tell: None, end: None };
         let vigil = || Vigil::new(None, Arc::default(), limits);
         let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
-        let engines = transports.into_iter().zip(slots).map(engine).collect::<Result<Vec<_>>>()?;
+        let max_put =
+            transports.iter().map(|transport| transport.limits().max_put).min().unwrap_or(usize::MAX);
+        let mut engines = transports.into_iter().zip(slots).map(engine).collect::<Result<Vec<_>>>()?;
+        engines.iter_mut().for_each(|engine| engine.limit_puts(max_put));
         let communicator = |(rank, engine)| {
             Communicator::new(World::new(engine, None, Hierarchy::default(), None), Place { rank, size: p })
         };

@@ -244,6 +244,30 @@ fn a_credit_that_is_refused_is_given_later() {
     }
 }
 
+/// Devices of one provider differ in what they take; both ends of a leg must cut it alike.
+#[test]
+fn puts_are_as_long_as_every_rank_can_take() {
+    const ALL: usize = 2_000_000;
+    let longest = |rank| [600_000, 300_000, 450_000, 1 << 30][rank as usize];
+    let end = |(rank, end)| {
+        Box::new(Faulty::new(end, Faults::default(), 4).with_max_put(longest(rank))) as Box<dyn Transport>
+    };
+    let ends = (0..).zip(Loopback::world(4, 7).unwrap());
+    on_threads(Communicator::of_transports(ends.map(end).collect()).unwrap(), |comm| {
+        let all: Vec<u8> = (0..ALL).map(|i| value(i, 3)).collect();
+        let mut got = if comm.rank() == 2 { all.clone() } else { vec![0; all.len()] };
+        comm.run(&mut got, Call::broadcast(2).blocks(1)).unwrap();
+        assert!(got == all);
+        let mut sums = vec![1u32; ALL / 4];
+        comm.run(&mut sums, Call::allreduce(Sum)).unwrap();
+        assert!(sums == vec![4; ALL / 4]);
+        let mut parts = vec![0; ALL];
+        comm.alltoall(&all, &mut parts).unwrap();
+        let own = &all[comm.rank() as usize * (ALL / 4)..][..ALL / 4];
+        assert!(parts.chunks(ALL / 4).all(|part| part == own));
+    });
+}
+
 /// One rank starts so many calls that what it sends ahead fills all that the others hold for it, before
 /// rank 0 begins the first call, whose block it may have to forward.
 #[test]

@@ -7,12 +7,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::sockopt;
 
 use super::wire::{First, MAX_BODY, Message, first_frame};
+use crate::forks::Parents;
 use crate::rank::Rank;
 
 /// A longer queue takes no more questions and replies, in bytes.
@@ -28,6 +30,8 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 /// A connection to rank `rank`.
 pub struct Link {
     pub rank: Rank,
+    /// Else a child would keep up the connection of a parent that has died. It goes before the stream.
+    _alone: Parents,
     stream: Arc<TcpStream>,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
@@ -50,7 +54,8 @@ impl Link {
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
         sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED.as_millis() as u32)?;
-        Ok(Link { rank, stream, incoming: Vec::new(), outgoing: Vec::new(), finishing: false })
+        let alone = Parents::alone(stream.as_fd());
+        Ok(Link { rank, _alone: alone, stream, incoming: Vec::new(), outgoing: Vec::new(), finishing: false })
     }
 
     /// The socket, for poll.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::memory::Memory;
 use super::{Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
 /// How bad it is; each a chance in 256.
@@ -30,18 +30,25 @@ pub struct Faulty<T> {
     held: Vec<Event>,
     open: bool,
     cache: Option<u64>,
+    max_put: usize,
 }
 
 impl<T: Transport> Faulty<T> {
     /// Makes `inner` worse.
     pub fn new(inner: T, faults: Faults, seed: u64) -> Self {
-        let (chance, cache) = (fastrand::Rng::with_seed(seed), inner.cache());
-        Faulty { inner, faults, chance, held: Vec::new(), open: true, cache }
+        let (chance, cache, max_put) =
+            (fastrand::Rng::with_seed(seed), inner.cache(), inner.limits().max_put);
+        Faulty { inner, faults, chance, held: Vec::new(), open: true, cache, max_put }
     }
 
     /// The same that has a cache of so many bytes.
     pub fn with_cache(self, bytes: u64) -> Self {
         Faulty { cache: Some(bytes), ..self }
+    }
+
+    /// The same that takes puts of so many bytes at most.
+    pub fn with_max_put(self, bytes: usize) -> Self {
+        Faulty { max_put: bytes, ..self }
     }
 
     /// After the shutdown nothing does: the errors of then are the contract's.
@@ -60,7 +67,7 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn limits(&self) -> Limits {
-        self.inner.limits()
+        Limits { max_put: self.max_put, ..self.inner.limits() }
     }
 
     fn allocate(&mut self, len: usize) -> Result<Memory> {
@@ -104,6 +111,11 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
+        let bytes: usize = put.segments.iter().map(|segment| segment.len).sum();
+        if bytes > self.max_put {
+            let what = format!("{bytes} bytes where {} is the most", self.max_put);
+            return Err(Error::transport("put", what, "cut it"));
+        }
         if self.happens(self.faults.refuse) { Ok(Posted::Busy) } else { self.inner.put(put) }
     }
 
