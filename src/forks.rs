@@ -47,9 +47,10 @@ impl Drop for Parents {
 unsafe extern "C" fn let_go() {
     // SAFETY: an open of a path that ends with a zero
     let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    for fd in PARENTS.iter().map(|place| place.load(Relaxed)).filter(|&fd| fd != NONE) {
-        // SAFETY: the number is of a descriptor of the parent's, and so of this process's. Where /dev/null is missing it
-        // is left free.
+    // Once: what has these numbers later is the child's, and is its children's, too.
+    for fd in PARENTS.iter().map(|place| place.swap(NONE, Relaxed)).filter(|&fd| fd != NONE) {
+        // SAFETY: the number is of a descriptor of the parent's, and so of this process's, which has done nothing yet.
+        // Where /dev/null is missing it is left free.
         unsafe {
             if libc::dup3(null, fd, libc::O_CLOEXEC) == -1 {
                 libc::close(fd);

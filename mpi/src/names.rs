@@ -13,9 +13,9 @@ use super::types::Datatype;
 use super::world;
 
 /// Gets to know a type, if it comes with MPI and calls may be taken.
-fn get_to_know(datatype: Handle) {
+fn get_to_know(datatype: impl FnOnce() -> Handle) {
     if let (Some(_), Some(abi)) = (world::joined(), own::abi()) {
-        Datatype::of(abi.flavour.handle(datatype));
+        Datatype::of(abi.flavour.handle(datatype()));
     }
 }
 
@@ -23,7 +23,7 @@ fn get_to_know(datatype: Handle) {
 /// - As MPI has it.
 #[unsafe(export_name = "MPI_Type_set_name")]
 pub unsafe extern "C" fn set_name(datatype: Handle, name: *const c_char) -> c_int {
-    get_to_know(datatype);
+    get_to_know(|| datatype);
     // SAFETY: - the program's own call, as it made it
     unsafe { own::type_set_name(datatype, name) }
 }
@@ -35,7 +35,7 @@ macro_rules! spelled {
         unsafe extern "C" fn $fn(datatype: *mut c_int, name: *mut c_void, error: *mut c_int, length: usize) {
             static OWN: Fortran = Fortran::new(concat!($lower, "_\0"));
             // SAFETY: - in Fortran an argument is the address of what it is in C
-            get_to_know(fortran::datatype(unsafe { *datatype }));
+            get_to_know(|| fortran::datatype(unsafe { *datatype }));
             // SAFETY: - this is its type in Fortran
             match unsafe { OWN.own::<unsafe extern "C" fn(*mut c_int, *mut c_void, *mut c_int, usize)>() } {
                 // SAFETY: - the program's own call, as it made it

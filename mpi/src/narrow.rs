@@ -122,6 +122,10 @@ pub fn call(
 }
 
 fn too_large(function: &str, comm: Handle) -> c_int {
+    // Of a communicator that is none the library has complained.
+    if is_between(comm).is_none() {
+        return own::ABSENT_CODE;
+    }
     let what = "the MPI library has no such function, and the call, which is passed on, has a number that no int holds";
     let error = Error::argument(function, what, "use smaller numbers, or a library that has it");
     world::fail_as(comm, own::abi().map_or(own::ABSENT_CODE, |abi| abi.err_count), &error)

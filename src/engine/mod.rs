@@ -42,6 +42,7 @@ pub use wait::Waited;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
@@ -81,6 +82,8 @@ pub struct Engine {
     waiting: Vec<Waiting>,
     /// A neighbour may have no slot left for what is waited for, as messages for calls to come are in all of them.
     jammed: bool,
+    /// When they were copied out last.
+    cleared: Option<Instant>,
     events: Events,
     patience: Patience,
     vigil: Vigil,
@@ -141,6 +144,7 @@ impl Engine {
             freed: HashSet::new(),
             waiting: Vec::new(),
             jammed: false,
+            cleared: None,
             events: Events::default(),
             patience,
             vigil,

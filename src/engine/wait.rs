@@ -145,7 +145,7 @@ impl Engine {
     /// The same, and sees to it that nothing is in its way.
     fn look_after(&mut self, handle: Handle) -> Result<()> {
         self.watch(handle)?;
-        if self.jammed { self.clear_jam() } else { Ok(()) }
+        if self.jammed { self.clear_jam(handle) } else { Ok(()) }
     }
 
     /// Looks after the wait for an operation, if it is not done.
