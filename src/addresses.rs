@@ -63,14 +63,24 @@ impl Listener {
     }
 }
 
+/// Listens at all of this host's addresses.
+pub fn listen_at_all(port: u16) -> std::io::Result<TcpListener> {
+    TcpListener::bind((any_of(&of_this_host()), port))
+}
+
+/// What stands for all of these addresses.
+fn any_of(addresses: &[Address]) -> IpAddr {
+    // An IPv6 socket takes IPv4 connections too, but a kernel without IPv6 has none.
+    match addresses.iter().any(|address| address.ip.is_ipv6()) {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
 fn listen(scope: Scope, addresses: &[Address]) -> std::io::Result<(TcpListener, u16)> {
-    let ip: IpAddr = match scope {
+    let ip = match scope {
         Scope::Loopback => Ipv4Addr::LOCALHOST.into(),
-        // An IPv6 socket takes IPv4 connections too, but a kernel without IPv6 has none.
-        Scope::Network if addresses.iter().any(|address| address.ip.is_ipv6()) => {
-            Ipv6Addr::UNSPECIFIED.into()
-        }
-        Scope::Network => Ipv4Addr::UNSPECIFIED.into(),
+        Scope::Network => any_of(addresses),
     };
     let socket = TcpListener::bind((ip, 0))?;
     socket.set_nonblocking(true)?;

@@ -257,6 +257,17 @@ fn what_exceeds_a_workspace_goes_in_segments_of_one_kind_at_all_ranks() {
 }
 
 #[test]
+fn what_exceeds_a_workspace_is_one_call_where_other_ranks_need_none() {
+    let forms = [Form::Apart, Form::InPlace, Form::Displaced];
+    on_threads(Communicator::loopback(2, 3).unwrap(), |comm| {
+        for (one, other) in [(0, 2), (0, 1), (1, 2), (2, 0)] {
+            let form = forms[if comm.rank() == 0 { one } else { other }];
+            make(&comm, &mut made(Collective::Allgatherv, comm.place, 1, 1_500_000, form), Tense::AtOnce);
+        }
+    });
+}
+
+#[test]
 fn raw_calls_that_are_not_said_in_full_are_refused() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];
     let sum = builtin(Op::Sum, Type::I64).unwrap();

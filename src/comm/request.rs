@@ -193,8 +193,9 @@ impl<T: Element> Prepared<T> {
         self.held.run()
     }
 
-    /// The window's elements; waits first where a start is still running.
-    pub fn window(&mut self) -> Result<&mut Window<T>> {
+    /// The window's elements; waits first where a start is still running. Not the window, in whose place another could be
+    /// put: it belongs to the call.
+    pub fn window(&mut self) -> Result<&mut [T]> {
         self.held.wait()?;
         self.window.check()?;
         Ok(&mut self.window)

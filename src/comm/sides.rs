@@ -328,7 +328,8 @@ impl Communicator {
     /// it takes, each time with a segment of each part.
     fn through_workspace(&self, call: &RawCall, counts: &[usize], input: &Side, output: &Side) -> Result<()> {
         let total: usize = counts.iter().sum();
-        let segments = (total * call.unit).div_ceil(WORKSPACE).max(1);
+        let segments =
+            if may_go_straight(call.collective) { 1 } else { (total * call.unit).div_ceil(WORKSPACE).max(1) };
         let most: usize = counts.iter().map(|count| count.div_ceil(segments)).sum();
         let workspace = self.world.workspace(most * call.unit)?;
         for segment in 0..segments {
@@ -417,6 +418,12 @@ fn shares(counts: &[usize], segment: usize, segments: usize) -> Vec<Share> {
 
 fn given(call: &RawCall, side: Option<Given>, which: &str) -> Result<Given> {
     side.ok_or_else(|| call.bad(format!("no {which}"), format!("give this rank's {which}")))
+}
+
+/// Whether other ranks may make the same call without a workspace, as their parts lie side by side, which is nobody
+/// else's concern: then it is one call everywhere.
+fn may_go_straight(collective: Collective) -> bool {
+    matches!(collective, Collective::Allgather | Collective::Allgatherv)
 }
 
 fn same_length(call: &RawCall, expected: usize, found: usize) -> Result<()> {

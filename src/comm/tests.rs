@@ -409,6 +409,17 @@ fn a_root_out_of_range_is_named_and_nothing_is_broken() {
 }
 
 #[test]
+fn more_rounds_than_a_notice_can_name_are_refused_and_nothing_is_broken() {
+    on_threads(Communicator::loopback(10, 0).unwrap(), |comm| {
+        let counts = [10_000; 10];
+        let call = Call::allgatherv(&counts).algorithm("ring-n").blocks(65536);
+        let said = comm.run(&mut vec![0u8; 100_000], call).unwrap_err().to_string();
+        assert!(said.contains("rounds") && said.contains("take fewer blocks"), "{said}");
+        comm.barrier().unwrap();
+    });
+}
+
+#[test]
 fn a_window_too_small_is_named() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];
     let mut window = comm.window::<u64>(10).unwrap();

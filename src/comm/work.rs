@@ -192,7 +192,7 @@ impl Communicator {
         let unit = problem.unit;
         let layout: Box<dyn Layout> = match call.collective.numbering() {
             Numbering::Whole => {
-                let last = problem.last_block(entry, blocks, &self.costs);
+                let last = problem.last_block(entry, blocks, call.blocks.is_some(), &self.costs);
                 let blocks = if entry.pipelined { blocks } else { plan.blocks() };
                 Box::new(Partition::short_last(elements as u64, blocks, last).in_units_of(unit))
             }

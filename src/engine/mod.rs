@@ -45,9 +45,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::plan::Plan;
 use crate::rank::{Place, Rank};
 use crate::transport::{Limits, Region, Transport};
-use call::Call;
+use call::{Call, Signature};
 use calls::{Ledger, Past};
 use crowd::Crowd;
 use events::Events;
@@ -232,6 +233,7 @@ impl Engine {
             to,
             touched,
         } = task;
+        check_rounds(&*plan, small, &signature)?;
         let past_caches = self.goes_past_caches(touched, fold.is_some());
         let path = self.path(small, &from, to.as_ref())?;
         let rule = Rule {
@@ -530,4 +532,14 @@ impl Engine {
         entry.stirs += 1;
         Some(act(&mut entry.operation))
     }
+}
+
+/// A direct put's notice names its round. All ranks find the same, before anything is sent.
+fn check_rounds(plan: &dyn Plan, small: bool, signature: &Signature) -> Result<()> {
+    let rounds = plan.rounds();
+    if small || rounds <= notice::MAX_ROUNDS {
+        return Ok(());
+    }
+    let cure = format!("take fewer blocks, or an algorithm of at most {} rounds", notice::MAX_ROUNDS);
+    Err(Error::argument(signature.collective.name(), format!("{rounds} rounds"), cure))
 }

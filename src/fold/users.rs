@@ -54,6 +54,9 @@ fn each<T: Copy, E>(mine: &mut [T], theirs: &[T], f: impl Fn(&T, &T) -> Result<T
 
 /// An operator that is associative and commutes: any algorithm may combine the ranks' elements, in any order.
 ///
+/// As all operators of users it is called, and let go, from within a call: it must neither make calls nor own a window or
+/// a communicator, or it would wait for itself.
+///
 /// ```
 /// use circulant::fold::{self, Operator};
 ///

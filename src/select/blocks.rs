@@ -150,9 +150,10 @@ impl Problem {
         (pays && block <= SMALL).then_some(blocks)
     }
 
-    /// The last block's size, in 256ths of the others', where there are so many.
-    pub fn last_block(&self, entry: &Entry, blocks: u32, costs: &Costs) -> u16 {
-        let equal = !entry.pipelined || self.eager_blocks(entry, costs) == Some(blocks);
+    /// The last block's size, in 256ths of the others', where there are so many. What was measured does not decide it where
+    /// their number was `given`: by their bounds sums differ in rounding.
+    pub fn last_block(&self, entry: &Entry, blocks: u32, given: bool, costs: &Costs) -> u16 {
+        let equal = !entry.pipelined || !given && self.eager_blocks(entry, costs) == Some(blocks);
         if equal { EQUAL } else { last_block(entry) }
     }
 

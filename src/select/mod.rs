@@ -16,8 +16,8 @@ pub use blocks::last_block;
 pub use costs::{BLOCK_SHARE, Costs};
 pub use ring::Around;
 
-/// The most bytes of a leg that travels in a slot whatever the network; on slow ones, and of what is folded where all
-/// ranks share memory, it is all that a slot takes ([`PAYLOAD`](crate::engine::slots::PAYLOAD)).
+/// The most bytes of a leg that travels in a slot whatever the network; on slow ones, and where all ranks
+/// share memory, it is all that a slot takes ([`PAYLOAD`](crate::engine::slots::PAYLOAD)).
 pub const SMALL: u64 = 8192;
 
 /// The most bytes of the workspace in which the blocks of an all-to-all are handed on: see [`Problem::places`].

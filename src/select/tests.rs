@@ -86,6 +86,25 @@ fn whole_parts_that_differ_go_in_slots_where_the_heaviest_half_fits_one() {
     assert!(!in_slots(&[9000, 9000, 7000, 7000]));
 }
 
+/// By where a block ends sums differ in rounding; so who says how many blocks there are has the same ones in every job.
+#[test]
+fn blocks_that_are_asked_for_end_where_no_cost_decides() {
+    let entry = catalogue::named(Collective::Broadcast, "circulant").unwrap();
+    let ends = |given| {
+        let costs = [1e-5, 1.5e-4, 1.7e-4, 1e-3].map(|latency| Costs {
+            latency,
+            byte: 8e-8,
+            block: 0.2 * latency,
+            crowd: 1.0,
+            shared: false,
+        });
+        let lasts = |blocks| costs.map(|costs| whole(16 << 10, 4).last_block(entry, blocks, given, &costs));
+        (1..9).map(lasts).collect::<Vec<_>>()
+    };
+    assert!(ends(true).into_iter().flatten().all(|last| last == last_block(entry)));
+    assert!(ends(false).into_iter().any(|lasts| lasts[0] != lasts[3]), "costs decide else");
+}
+
 #[test]
 fn two_ranks_need_one_block() {
     assert_eq!(whole(1 << 30, 2).blocks_of_whole(&Costs::default(), FREE), 1);

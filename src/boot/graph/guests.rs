@@ -36,7 +36,7 @@ impl Guests {
         Guests { listener, waiting: VecDeque::new() }
     }
 
-    /// Takes in some of those who have connected, and keeps `most` of those who wait.
+    /// Takes in some of those who have connected, and keeps `most` of those who wait without having said who they are.
     pub(in crate::boot) fn accept(&mut self, most: usize) -> Result<()> {
         for _ in 0..AT_ONCE {
             match self.listener.accept() {
@@ -53,7 +53,13 @@ impl Guests {
                 },
             }
         }
-        self.waiting.drain(..self.waiting.len().saturating_sub(most));
+        let unknown = |guest: &&Guest| guest.known.is_none();
+        let mut gone = self.waiting.iter().filter(unknown).count().saturating_sub(most);
+        self.waiting.retain(|guest| {
+            let goes = gone > 0 && guest.known.is_none();
+            gone -= usize::from(goes);
+            !goes
+        });
         Ok(())
     }
 
@@ -95,5 +101,31 @@ impl Guest {
         self.known = Some(rank);
         self.link.socket.take(GREETING_BYTES);
         self.link.send(&frame(Kind::Welcome, &words.answer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn who_has_said_who_it_is_does_not_make_room_for_who_has_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let mut guests = Guests::at(listener);
+        let mut came = Vec::new();
+        let mut come = |number| came.extend((0..number).map(|_| TcpStream::connect(address).unwrap()));
+        come(5);
+        guests.accept(5).unwrap();
+        for mut guest in guests.take() {
+            guest.known = Some(guests.count() as Rank);
+            guests.keep(guest);
+        }
+        come(4);
+        guests.accept(3).unwrap();
+        let known: Vec<_> = guests.waiting.iter().map(|guest| guest.known).collect();
+        assert_eq!(known, [Some(0), Some(1), Some(2), Some(3), Some(4), None, None, None]);
     }
 }

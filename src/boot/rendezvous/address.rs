@@ -4,10 +4,11 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::addresses;
 use crate::boot::graph::{Call, Failure, NO_RANK, Words};
 use crate::boot::link::Link;
 use crate::boot::socket::{Deadline, wait};
@@ -56,12 +57,21 @@ impl fmt::Display for Address {
 }
 
 pub(super) fn listen(address: &Address) -> Result<TcpListener> {
-    TcpListener::bind((address.host.as_str(), address.port)).map_err(|error| {
+    bind(&address.host, address.port).map_err(|error| {
         Error::boot(
             format!("rank 0 cannot listen at the rendezvous {address}: {error}"),
             "give an address of rank 0's host and a free port",
         )
     })
+}
+
+/// A host's own name may mean its loopback to itself (127.0.1.1 in /etc/hosts), and elsewhere an address that is not its
+/// own: so where a name is given it listens at all addresses.
+pub(super) fn bind(host: &str, port: u16) -> std::io::Result<TcpListener> {
+    match host == "localhost" || host.parse::<IpAddr>().is_ok() {
+        true => TcpListener::bind((host, port)),
+        false => addresses::listen_at_all(port),
+    }
 }
 
 /// A connection to the place where all meet, which may be opened later than a rank comes to it.

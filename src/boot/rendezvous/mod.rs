@@ -387,6 +387,13 @@ mod tests {
     }
 
     #[test]
+    fn of_a_name_all_addresses_are_opened_and_of_an_address_that_one() {
+        let opened = |host| address::bind(host, 0).unwrap().local_addr().unwrap().ip();
+        assert!(opened("node0.of-no-network").is_unspecified());
+        assert!(opened("127.0.0.1").is_loopback() && opened("localhost").is_loopback());
+    }
+
+    #[test]
     fn an_address_is_host_and_port() {
         assert_eq!("[::1]:5".parse(), Ok(Address { host: "::1".into(), port: 5 }));
         assert_eq!("[::1]:5".parse::<Address>().unwrap().to_string(), "[::1]:5");

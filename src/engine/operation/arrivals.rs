@@ -14,7 +14,7 @@ use super::shown::Shown;
 use crate::engine::call::Kind;
 use crate::engine::intake::{Early, Intake, Stock};
 use crate::engine::leg::{Stretches, total};
-use crate::engine::notice::{MAX_ROUNDS, MAX_SOURCES};
+use crate::engine::notice::MAX_SOURCES;
 use crate::engine::run::Unexpected;
 use crate::engine::staging::Staging;
 use crate::error::{Error, Result};
@@ -59,7 +59,7 @@ pub struct Arrivals {
 impl Arrivals {
     pub fn new(course: &Course, io: &mut Io) -> Result<Self> {
         let ranks = if course.is_direct() { course.plan().sources() } else { Vec::new() };
-        check_numbers(course, ranks.len())?;
+        check_sources(course, ranks.len())?;
         let index = Index::new(ranks.iter().copied());
         let source = |rank| Ok(Source { rank, channel: course.channel(rank, io)?, stock: Stock::default() });
         let sources = ranks.into_iter().map(source).collect::<Result<Vec<_>>>()?;
@@ -493,14 +493,12 @@ fn may_take(round: u32, course: &Course) -> bool {
     course.is_direct() || course.run.has_ordered(round)
 }
 
-/// Rounds and sources must fit into a notice.
-fn check_numbers(course: &Course, sources: usize) -> Result<()> {
-    let rounds = course.plan().rounds();
-    let fit = rounds <= MAX_ROUNDS && (course.rule.piece == 0 || sources <= MAX_SOURCES);
-    if fit || !course.is_direct() {
+/// Sources must fit into a notice.
+fn check_sources(course: &Course, sources: usize) -> Result<()> {
+    if course.rule.piece == 0 || sources <= MAX_SOURCES || !course.is_direct() {
         return Ok(());
     }
-    let what = format!("{rounds} rounds with {sources} sources");
-    let cure = format!("take an algorithm of at most {MAX_ROUNDS} rounds and {MAX_SOURCES} sources");
+    let what = format!("{sources} sources");
+    let cure = format!("take an algorithm of at most {MAX_SOURCES} sources");
     Err(Error::argument(course.call.signature.collective.name(), what, cure))
 }

@@ -119,6 +119,12 @@ impl Info {
         text(unsafe { (*self.fabric()).prov_name })
     }
 
+    /// The fabric's name.
+    pub fn fabric_name(&self) -> String {
+        // SAFETY: as in `endpoint`
+        text(unsafe { (*self.fabric()).name })
+    }
+
     /// The domain's name, which is the interface's or the device's.
     pub fn interface(&self) -> String {
         text(self.domain().name)

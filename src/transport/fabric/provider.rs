@@ -197,14 +197,18 @@ const HONOURED_MR_MODE: c_int = sys::FI_MR_LOCAL
     | sys::FI_MR_PROV_KEY
     | sys::FI_MR_ENDPOINT;
 
+/// Fabrics of which puts are not taken as they must be: `efa-direct` comes before `efa`'s own and has no inlined puts but
+/// of nothing, whatever it says of their size.
+const REFUSED: [&str; 1] = ["efa-direct"];
+
 /// What exactly this provider offers; a name that libfabric takes for another provider offers nothing.
 fn offered(
     library: &'static Functions,
     name: &str,
     wanted: &Wanted,
 ) -> std::result::Result<Vec<Info>, c_int> {
-    let offers: Vec<_> =
-        Info::query(library, name, wanted)?.into_iter().filter(|info| info.provider() == name).collect();
+    let fits = |info: &Info| info.provider() == name && !REFUSED.contains(&info.fabric_name().as_str());
+    let offers: Vec<_> = Info::query(library, name, wanted)?.into_iter().filter(fits).collect();
     if offers.is_empty() { Err(-sys::FI_ENODATA) } else { Ok(offers) }
 }
 

@@ -45,7 +45,7 @@ const VARIABLES: [(&str, &str); 17] = [
     ("CIRCULANT_STALL", "seconds after which a wait is told; 0: never; 10 if not set"),
     ("CIRCULANT_TIMEOUT", "seconds after which a wait is an error; never if not set"),
     ("CIRCULANT_LIBFABRIC", "the library's file"),
-    ("CIRCULANT_BOOT", "single, pmi1 or rendezvous; found out if not set"),
+    ("CIRCULANT_BOOT", "single, pmi1, pmix or rendezvous; found out if not set"),
     ("CIRCULANT_BOOT_TIMEOUT", "seconds to wait for the others at the start; 60 if not set"),
     ("CIRCULANT_RENDEZVOUS", "host:port of rank 0, without a launcher"),
     ("CIRCULANT_RANK", "this rank, with CIRCULANT_RENDEZVOUS"),
