@@ -19,7 +19,7 @@ static PARENTS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 /// A descriptor is its process's alone, until this is dropped; which must be before the descriptor is closed, as its number
 /// may be another's then.
 #[derive(Debug)]
-pub struct Parents(Option<&'static AtomicI32>);
+pub struct Parents(Option<(&'static AtomicI32, RawFd)>);
 
 impl Parents {
     /// From now on children do not keep this one.
@@ -32,13 +32,16 @@ impl Parents {
         });
         let fd = descriptor.as_raw_fd();
         let is_taken = |place: &&AtomicI32| place.compare_exchange(NONE, fd, Relaxed, Relaxed).is_ok();
-        Parents(PARENTS.iter().find(is_taken))
+        Parents(PARENTS.iter().find(is_taken).map(|place| (place, fd)))
     }
 }
 
 impl Drop for Parents {
     fn drop(&mut self) {
-        self.0.iter().for_each(|place| place.store(NONE, Relaxed));
+        if let Some((place, fd)) = self.0 {
+            // In a child the place may be another's by now, and this does nothing; the number may not, as it is taken.
+            let _ = place.compare_exchange(fd, NONE, Relaxed, Relaxed);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::addresses;
+use crate::addresses::{self, Scope};
 use crate::boot::graph::{Call, Failure, NO_RANK, Words};
 use crate::boot::link::Link;
 use crate::boot::socket::{Deadline, wait};
@@ -47,6 +47,13 @@ impl FromStr for Address {
     }
 }
 
+impl Address {
+    /// From where others may come to one who came here by this connection: by a name others may come another way.
+    pub(super) fn scope_of(&self, hub: &Link) -> Scope {
+        if is_one_address(&self.host) { hub.socket.scope() } else { Scope::Network }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
@@ -68,10 +75,14 @@ pub(super) fn listen(address: &Address) -> Result<TcpListener> {
 /// A host's own name may mean its loopback to itself (127.0.1.1 in /etc/hosts), and elsewhere an address that is not its
 /// own: so where a name is given it listens at all addresses.
 pub(super) fn bind(host: &str, port: u16) -> std::io::Result<TcpListener> {
-    match host == "localhost" || host.parse::<IpAddr>().is_ok() {
+    match is_one_address(host) {
         true => TcpListener::bind((host, port)),
         false => addresses::listen_at_all(port),
     }
+}
+
+fn is_one_address(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok()
 }
 
 /// A connection to the place where all meet, which may be opened later than a rank comes to it.

@@ -21,7 +21,7 @@ use super::graph::{Call, Door, Failure, Graph, NO_RANK, Words};
 use super::link::{Link, pump};
 use super::socket::Deadline;
 use super::{Exchange, check_card};
-use crate::addresses;
+use crate::addresses::{self, Scope};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -47,7 +47,11 @@ impl Rendezvous {
         let at = format!("the rendezvous {address}");
         match place.rank {
             0 => Rendezvous::host(listen(address)?, at, place, limit),
-            _ => Rendezvous::visit(reach(address, place.rank, &at, limit)?, at, RANK_0, place, limit),
+            _ => {
+                let hub = reach(address, place.rank, &at, limit)?;
+                let scope = address.scope_of(&hub);
+                Rendezvous::enter(hub, scope, at, RANK_0, place, limit)
+            }
         }
     }
 
@@ -62,14 +66,21 @@ impl Rendezvous {
     }
 
     /// Meets the others by a connection to the place, which that one has opened.
-    pub(super) fn visit(
+    pub(super) fn visit(hub: Link, at: String, opener: &str, place: Place, limit: Duration) -> Result<Self> {
+        let scope = hub.socket.scope();
+        Rendezvous::enter(hub, scope, at, opener, place, limit)
+    }
+
+    /// The same where others may come from within this scope.
+    fn enter(
         mut hub: Link,
+        scope: Scope,
         at: String,
         opener: &str,
         place: Place,
         limit: Duration,
     ) -> Result<Self> {
-        let door = Door::open(hub.socket.scope())?;
+        let door = Door::open(scope)?;
         hub.send(&Introduction { size: place.size, limit, card: door.card() }.frame());
         let doors = doors(&mut hub, (&at, opener), Deadline::after(limit.saturating_add(PATIENCE)))?;
         let graph = Graph::connect(door, place, &doors, at.clone(), limit)?;
