@@ -423,7 +423,7 @@ fn given(call: &RawCall, side: Option<Given>, which: &str) -> Result<Given> {
 /// Whether other ranks may make the same call without a workspace, as their parts lie side by side, which is nobody
 /// else's concern: then it is one call everywhere.
 fn may_go_straight(collective: Collective) -> bool {
-    matches!(collective, Collective::Allgather | Collective::Allgatherv)
+    collective == Collective::Allgatherv
 }
 
 fn same_length(call: &RawCall, expected: usize, found: usize) -> Result<()> {

@@ -176,9 +176,7 @@ impl Engine {
     /// The operation of this call, or of another one of its number, where that is not a prepared one so old that the
     /// number is given again.
     fn addressee(&self, call: Call) -> Option<Handle> {
-        let named = |&(_, entry): &(_, &Entry)| entry.operation.call().name() == call.name();
-        let all = self.operations.iter().enumerate();
-        let mut named = all.filter_map(|(handle, entry)| Some((handle, entry.as_ref()?))).filter(named);
+        let mut named = self.entries().filter(|(_, entry)| entry.operation.call().name() == call.name());
         let (first, entry) = named.next()?;
         if entry.operation.call() == call {
             return Some(first);
@@ -221,11 +219,13 @@ impl Engine {
 
     /// Whether a wait that somebody is in has stood still for a while.
     fn stands_still(&self, handle: Handle) -> bool {
-        let mut all =
-            self.operations.iter().enumerate().filter_map(|(number, entry)| Some((number, entry.as_ref()?)));
-        all.any(|(number, Entry { awaited, wait, stirs, .. })| {
+        self.entries().any(|(number, Entry { awaited, wait, stirs, .. })| {
             (number == handle || *awaited) && wait.as_ref().is_some_and(|wait| wait.stands(*stirs))
         })
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (Handle, &Entry)> {
+        self.operations.iter().enumerate().filter_map(|(handle, entry)| Some((handle, entry.as_ref()?)))
     }
 
     pub(super) fn deliver_waiting(&mut self, call: Call) -> Result<()> {
