@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// The most bytes of a card.
@@ -18,12 +20,38 @@ pub enum Scope {
 }
 
 /// An address with the length of its network's prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// The address.
     pub ip: IpAddr,
     /// How many of its first bits its network's others share.
     pub prefix: u8,
+}
+
+/// The addresses of this host, and of the others that its ranks are to reach.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hosts {
+    /// This host's.
+    pub own: Vec<Address>,
+    /// Those of each other host.
+    pub others: Vec<Vec<Address>>,
+}
+
+impl Hosts {
+    /// Whether another host has this address, too: then it leads nowhere but to the host itself, as a bridge for containers
+    /// or virtual machines.
+    pub fn others_have(&self, ip: IpAddr) -> bool {
+        self.others.iter().flatten().any(|other| other.ip == ip)
+    }
+
+    /// How many of the others have no address in the network of this one, and can be reached from it by routes only.
+    pub fn beyond(&self, ip: IpAddr) -> usize {
+        let own = self.own.iter().find(|own| own.ip == ip);
+        let is_near = |other: &Vec<Address>| {
+            own.is_some_and(|own| other.iter().any(|other| other.ip != ip && shares_network(own, other.ip)))
+        };
+        self.others.iter().filter(|other| !is_near(other)).count()
+    }
 }
 
 /// A socket that peers can connect to, and the addresses to tell them.
@@ -184,6 +212,23 @@ mod tests {
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_others_have_is_told_from_what_leads_to_them() {
+        let host =
+            |all: &[&str]| all.iter().map(|text| Address { ip: ip(text), prefix: 24 }).collect::<Vec<_>>();
+        let hosts = Hosts {
+            own: host(&["172.17.0.1", "10.0.0.1", "192.168.1.1", "203.0.113.5"]),
+            others: vec![
+                host(&["172.17.0.1", "10.0.0.2", "192.168.1.2"]),
+                host(&["10.0.1.3", "192.168.1.3"]),
+            ],
+        };
+        let found = hosts.own.iter().map(|own| (hosts.others_have(own.ip), hosts.beyond(own.ip)));
+        assert_eq!(found.collect::<Vec<_>>(), [(true, 2), (false, 1), (false, 0), (false, 2)]);
+        assert_eq!(hosts.beyond(ip("10.0.0.9")), 2, "no address of this host");
+        assert!(!Hosts::default().others_have(ip("10.0.0.1")));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 /* Time MPI's collectives as `circulant bench` times its own: one CSV line per collective, kind and size.
  *
- *   collectives LIBRARY/ALGORITHM SECONDS COLLECTIVES KINDS SIZES      the last three comma-separated
+ *   collectives LIBRARY/ALGORITHM SECONDS REST COLLECTIVES KINDS SIZES      the last three comma-separated
  *
  * A size is a total in bytes, of n = size / 4 ints: the vector of broadcast, reduce and allreduce, all
  * shares of those that gather or scatter together, what one rank sends in alltoall. Where all shares are
@@ -9,8 +9,8 @@
  * degenerate (rank 0 has all); what the division leaves goes to the last rank that has any. Sums are
  * MPI_SUM, the root is rank 0.
  *
- * An iteration is barrier, start, operation, stop; its time is the largest over the ranks. There are
- * as many iterations as fit SECONDS, 3 to 10000, after a warm-up of as long, 0.1 s at most. Afterwards
+ * An iteration is barrier, start, operation, stop; its time is the largest over the ranks. With a REST of
+ * more than 0 seconds all start by the clock, so long after the root has left the barrier. There are as many iterations as fit SECONDS, 3 to 10000, after a warm-up of as long, 0.1 s at most. Afterwards
  * the operation runs once more over results that are wrong everywhere, and every element is checked on
  * every rank: one that is wrong makes the exit code 1, and there is no line.
  */
@@ -18,11 +18,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { FEWEST = 3, MOST = 10000, ROOT = 0, PAGE = 4096 };
 
 static const MPI_Comm world = MPI_COMM_WORLD;
 static const double WARM_UP = 0.1;
+static double rest;
 static int ranks, me;
 
 /* Each rank has a share of n ints; `in` and `out` have room for all n. */
@@ -169,9 +171,21 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The root names the time; all read one clock. */
+static void start_by_the_clock(void)
+{
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    long ns = start.tv_nsec + (long)(1e9 * rest);
+    start.tv_sec += ns / 1000000000, start.tv_nsec = ns % 1000000000;
+    MPI_Bcast(&start, sizeof start, MPI_BYTE, ROOT, world);
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL);
+}
+
 static double once(const struct collective *c, struct job *j)
 {
     MPI_Barrier(world);
+    if (rest > 0) start_by_the_clock();
     double start = MPI_Wtime();
     c->run(j);
     return 1e6 * (MPI_Wtime() - start);
@@ -263,22 +277,23 @@ static int words(const char *list)
 static void check_arguments(int argc, char **argv)
 {
     int known = 0;
-    if (argc != 6) refuse("wrong number of arguments after", argv[0]);
+    if (argc != 7) refuse("wrong number of arguments after", argv[0]);
     if (!strchr(argv[1], '/')) refuse("no LIBRARY/ALGORITHM", argv[1]);
     if (!(atof(argv[2]) > 0)) refuse("no number of seconds", argv[2]);
-    for (int i = 0; i < COLLECTIVES; i++) known += listed(argv[3], collectives[i].name);
-    if (known != words(argv[3])) refuse("an unknown collective in", argv[3]);
+    rest = atof(argv[3]);
+    for (int i = 0; i < COLLECTIVES; i++) known += listed(argv[4], collectives[i].name);
+    if (known != words(argv[4])) refuse("an unknown collective in", argv[4]);
     known = 0;
-    for (int i = 0; i < KINDS; i++) known += listed(argv[4], kinds[i]);
-    if (known != words(argv[4])) refuse("an unknown kind in", argv[4]);
+    for (int i = 0; i < KINDS; i++) known += listed(argv[5], kinds[i]);
+    if (known != words(argv[5])) refuse("an unknown kind in", argv[5]);
 }
 
 static int measure_sizes(char **argv, const struct collective *c, const char *kind)
 {
     int failed = 0;
-    for (char *word = argv[5], *end; *word; word = *end ? end + 1 : end) {
+    for (char *word = argv[6], *end; *word; word = *end ? end + 1 : end) {
         long size = strtol(word, &end, 10);
-        if (size < (long)sizeof(int) || size > 1L << 30 || (*end && *end != ',')) refuse("no list of sizes", argv[5]);
+        if (size < (long)sizeof(int) || size > 1L << 30 || (*end && *end != ',')) refuse("no list of sizes", argv[6]);
         failed |= measure(argv[1], atof(argv[2]), c, kind, size);
         if (c->data == NONE) break;
     }
@@ -293,9 +308,9 @@ int main(int argc, char **argv)
     MPI_Comm_rank(world, &me);
     check_arguments(argc, argv);
     for (const struct collective *c = collectives; c < collectives + COLLECTIVES; c++) {
-        if (!listed(argv[3], c->name)) continue;
+        if (!listed(argv[4], c->name)) continue;
         for (int k = 0; k < (c->data == COUNTED ? KINDS : 1); k++)
-            if (c->data != COUNTED || listed(argv[4], kinds[k])) failed |= measure_sizes(argv, c, kinds[k]);
+            if (c->data != COUNTED || listed(argv[5], kinds[k])) failed |= measure_sizes(argv, c, kinds[k]);
     }
     MPI_Finalize();
     return failed;

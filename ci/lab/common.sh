@@ -111,6 +111,7 @@ bench_words() { # collective kind size: what circulant is given, one a line
     printf '%s\n' bench "$1" --format csv
     # That nobody leaves a barrier early is seen on one clock only.
     [ "$1" = barrier ] || echo --check
+    [ -z "${REST:-}" ] || printf '%s\n' --rest "$REST"
     [ "$2" = - ] || printf '%s\n' --kind "$2"
     [ "$3" = 0 ] || printf '%s\n' -m "$3:$3"
 }
@@ -143,7 +144,7 @@ measure_peer() { # where library/algorithm collective...
     done
     mapfile -t words < <(settings "$3" "$2")
     timeout $((60 + 20 * cells)) env "${words[@]}" "$lab/launch" "${2%%/*}" "$1" \
-        "$cache/lab/collectives-${2%%[-/]*}" "$2" "$seconds" "$(joined "${@:3}")" "$(joined "${kinds[@]}")" \
+        "$cache/lab/collectives-${2%%[-/]*}" "$2" "$seconds" "${REST:-0}" "$(joined "${@:3}")" "$(joined "${kinds[@]}")" \
         "$(joined "${sizes[@]}")" | grep "^${2%%/*},"
 }
 

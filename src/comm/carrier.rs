@@ -212,7 +212,7 @@ fn over_fabric(meeting: &Meeting, settings: &Settings, without_shm: Option<Strin
 fn choose(meeting: &Meeting, settings: &Settings) -> Result<Choice> {
     let provider = Wanted::of(settings.provider.as_deref()).provider();
     let interface = settings.interface.clone();
-    fabric::choose(&Request { provider, one_machine: meeting.is_local(), interface })
+    fabric::choose(&Request { provider, one_machine: meeting.is_local(), interface, hosts: meeting.hosts() })
 }
 
 /// Shared memory among the ranks of this node. What all ranks of all nodes agree on, whether or not it is an

@@ -5,6 +5,7 @@
 //! the caller wants to tell. It knows no engine and no
 //! collective: [`join`](super::join) adds those, and a benchmark of bare puts does without.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use serde::de::DeserializeOwned;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::carrier::Carrier;
 use super::settings::Settings;
+use crate::addresses::{self, Address, Hosts};
 use crate::boot::{self, Exchange};
 use crate::error::{Error, Result};
 use crate::locality::layout::{Domains, Layout};
@@ -21,8 +23,10 @@ use crate::rank::{Place, Rank};
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 12;
+pub const WIRE: u16 = 13;
 const MAGIC: &[u8] = b"circulant";
+/// Of a host with more, the first are told.
+const MOST_ADDRESSES: usize = 16;
 
 /// The ranks of a job, after the first allgather.
 pub struct Meeting {
@@ -38,6 +42,7 @@ struct Whereabouts {
     version: String,
     machine: String,
     network: String,
+    addresses: Vec<Address>,
     node: String,
     seat: Seat,
     job: u64,
@@ -109,6 +114,15 @@ impl Meeting {
             .all(|other| (&other.machine, &other.network) == (&first.machine, &first.network))
     }
 
+    /// The addresses of this rank's host and of all others.
+    pub fn hosts(&self) -> Hosts {
+        let host = |rank: &Whereabouts| (rank.machine.clone(), rank.network.clone());
+        let mut all: HashMap<_, _> =
+            self.everybody.iter().map(|rank| (host(rank), &rank.addresses)).collect();
+        let own = all.remove(&host(&self.everybody[self.place().rank as usize]));
+        Hosts { own: own.cloned().unwrap_or_default(), others: all.into_values().cloned().collect() }
+    }
+
     /// Whether all ranks are on one node: they could share memory.
     pub fn is_one_node(&self) -> bool {
         self.nodes() == 1
@@ -171,6 +185,7 @@ impl Whereabouts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine,
             network,
+            addresses: addresses::of_this_host().into_iter().take(MOST_ADDRESSES).collect(),
             node,
             seat: Seat::own(),
             job: fastrand::u64(..),

@@ -199,7 +199,7 @@ mod tests {
         let found: Vec<_> = found.iter().map(|found| serde_json::from_slice(found).unwrap()).collect();
         near.agree(&found, Some(way), Vicinity::default())?;
         let tcp = Some("tcp".to_owned());
-        let choice = choose(&Request { provider: tcp, one_machine: true, interface: None })?;
+        let choice = choose(&Request { provider: tcp, one_machine: true, ..Request::default() })?;
         let mut mixed = Mixed::new(near, Fabric::open(&choice, place)?, &node);
         mixed.connect(&exchange.allgather(&mixed.address()?)?)?;
         Ok(mixed)

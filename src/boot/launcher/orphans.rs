@@ -2,7 +2,7 @@
 //!
 //! It never looks for them by name or group. The launcher makes itself their reaper, so the kernel hands
 //! it every orphan among its descendants, also those that made a group or session of their own
-//! (`timeout`, `setsid`).
+//! (`timeout`, `setsid`). What was its child before, as that of a shell that became the launcher, is not of the job.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;
@@ -15,43 +15,53 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_
 /// How often one looks whether they are gone.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// From now on, orphans among this process's descendants become its children.
-pub(super) fn adopt() -> Result<()> {
-    set_child_subreaper(Some(getpid()))
+/// Orphans among this process's descendants become its children, until this is dropped.
+pub(super) struct Orphans {
+    /// Children that were there before. Nobody reaps them, so that their numbers stay theirs.
+    others: HashSet<Pid>,
+}
+
+impl Orphans {
+    pub(super) fn adopt() -> Result<Self> {
+        set_child_subreaper(Some(getpid()))?;
+        Ok(Orphans { others: children().collect() })
+    }
+
+    /// Ends all children of this process since then: SIGTERM, and after `grace` SIGKILL. The orphans of those become
+    /// children in turn, so one looks until there is none.
+    pub(super) fn end_all(&self, grace: Duration) {
+        let patience = Instant::now() + grace;
+        let mut asked = HashSet::new();
+        loop {
+            let children: Vec<_> = children().filter(|child| !self.others.contains(child)).collect();
+            if children.is_empty() {
+                return;
+            }
+            for child in children {
+                if Instant::now() > patience {
+                    let _ = kill_process(child, Signal::KILL);
+                } else if asked.insert(child) {
+                    let _ = kill_process(child, Signal::TERM);
+                }
+                let _ = waitpid(Some(child), WaitOptions::NOHANG);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
 }
 
 /// Orphans go where they went before. What cannot be undone does no harm.
-pub(super) fn adopt_no_more() {
-    let _ = set_child_subreaper(None);
-}
-
-/// Ends all children of this process: SIGTERM, and after `grace` SIGKILL. The orphans of those become
-/// children in turn, so one looks until there is none.
-pub(super) fn end_all(grace: Duration) {
-    let patience = Instant::now() + grace;
-    let mut asked = HashSet::new();
-    loop {
-        let children = children();
-        if children.is_empty() {
-            return;
-        }
-        for child in children {
-            if Instant::now() > patience {
-                let _ = kill_process(child, Signal::KILL);
-            } else if asked.insert(child) {
-                let _ = kill_process(child, Signal::TERM);
-            }
-            let _ = waitpid(Some(child), WaitOptions::NOHANG);
-        }
-        std::thread::sleep(LOOK);
+impl Drop for Orphans {
+    fn drop(&mut self) {
+        let _ = set_child_subreaper(None);
     }
 }
 
 /// The children of this process, from the processes that the system lists.
-fn children() -> Vec<Pid> {
-    let Ok(entries) = fs::read_dir("/proc") else { return vec![] };
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter_map(Pid::from_raw).filter(|&pid| parent(pid) == Some(getpid())).collect()
+fn children() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw).filter(|&pid| parent(pid) == Some(getpid()))
 }
 
 /// The second field after the name, which is in brackets and may hold anything.

@@ -11,9 +11,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use super::orphans::Orphans;
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
-use super::{DYING, GRACE, Job, LAST_WORDS, orphans, refused, say};
+use super::{DYING, GRACE, Job, LAST_WORDS, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
 use crate::boot::socket::timespec;
 use crate::error::Result;
@@ -30,6 +31,7 @@ enum Timetable {
 
 /// A job and all that belongs to it.
 pub(super) struct Supervisor {
+    orphans: Orphans,
     server: Server,
     processes: Vec<Process>,
     interrupts: [Caught; 2],
@@ -42,8 +44,8 @@ pub(super) struct Supervisor {
 impl Supervisor {
     /// Starts all ranks, or none.
     pub(super) fn start(job: &Job) -> Result<Self> {
-        orphans::adopt().map_err(|error| refused("prctl", error))?;
         let mut supervisor = Supervisor {
+            orphans: Orphans::adopt().map_err(|error| refused("prctl", error))?,
             server: Server::new(job.ranks, job.nodes),
             processes: Vec::new(),
             interrupts: signals::interrupts().map_err(|error| refused("signals", error))?,
@@ -284,7 +286,6 @@ impl Drop for Supervisor {
         for process in self.processes.iter_mut().filter(|process| process.end.is_some()) {
             process.reap();
         }
-        orphans::end_all(GRACE);
-        orphans::adopt_no_more();
+        self.orphans.end_all(GRACE);
     }
 }

@@ -148,6 +148,11 @@ impl Wire {
             None | Some("0") => Ok(answer),
             Some(code) => {
                 let why = answer.get("msg").or(answer.get("errmsg")).unwrap_or("no reason given");
+                if why.contains("duplicate") {
+                    let what =
+                        format!("the launcher on {} has a card of this rank already ({why})", self.name);
+                    return Err(Error::boot(what, "start each program by a launcher of its own"));
+                }
                 Err(self.wrong(&format!("{expected} rc={code} ({why}) to {}", quoted(request.as_bytes()))))
             }
         }
@@ -409,6 +414,7 @@ mod tests {
             (&[INIT, "cmd=maxes keylen_max=64 vallen_max=3\n", SPACE], "maxima too small"),
             (&[INIT, MAXES, "cmd=my_kvsname\n"], "no 'kvsname'"),
             (&[INIT, MAXES, SPACE, "cmd=put_result rc=-1 msg=full\n"], "put_result rc=-1 (full)"),
+            (&[INIT, MAXES, SPACE, "cmd=put_result rc=-1 msg=duplicate_key\n"], "a card of this rank already"),
             (&[INIT, MAXES, SPACE, PUT, BARRIER, "cmd=get_result rc=1\n"], "get_result rc=1"),
             (&[INIT, MAXES, SPACE, PUT, BARRIER, "cmd=get_result rc=0\n"], "no 'value' for key circ-1-1-0"),
             (

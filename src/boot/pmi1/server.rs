@@ -41,8 +41,13 @@ pub enum Answer {
 pub struct Server {
     space: String,
     mapping: String,
-    values: HashMap<String, String>,
+    values: HashMap<String, Value>,
     ranks: Vec<Client>,
+}
+
+struct Value {
+    text: String,
+    of: Rank,
 }
 
 #[derive(Default)]
@@ -144,7 +149,7 @@ impl Server {
             "get_appnum" => "cmd=appnum rc=0 appnum=0".into(),
             "get_my_kvsname" => format!("cmd=my_kvsname rc=0 kvsname={}", self.space),
             "get_universe_size" => format!("cmd=universe_size rc=0 size={}", self.ranks.len()),
-            "put" => self.put(line),
+            "put" => self.put(rank, line),
             "get" => self.get(line),
             "finalize" => self.finalize(rank),
             "publish_name" => "cmd=publish_result rc=1 info=fail msg=not_supported".into(),
@@ -164,6 +169,11 @@ impl Server {
         if line.get("pmi_version") != Some("1") {
             return "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1".into();
         }
+        // One program after another in a rank's shell: the new one's values are in place of the old one's, which all have
+        // got who have gone through its last barrier.
+        if self.client(rank).stage == Stage::Finalized {
+            self.values.retain(|_, value| value.of != rank);
+        }
         self.client(rank).stage = Stage::Joined;
         "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1".into()
     }
@@ -173,7 +183,7 @@ impl Server {
         "cmd=finalize_ack rc=0".into()
     }
 
-    fn put(&mut self, line: &Line) -> String {
+    fn put(&mut self, rank: Rank, line: &Line) -> String {
         let refusal = |why| format!("cmd=put_result rc=-1 msg={why}");
         let (Some(key), Some(value)) = (line.get("key"), line.get("value")) else {
             return refusal("key_or_value_missing");
@@ -188,7 +198,7 @@ impl Server {
         if self.values.contains_key(key) {
             return refusal("duplicate_key");
         }
-        self.values.insert(key.into(), value.into());
+        self.values.insert(key.into(), Value { text: value.into(), of: rank });
         "cmd=put_result rc=0 msg=success".into()
     }
 
@@ -196,7 +206,7 @@ impl Server {
         let value = match line.get("key") {
             _ if line.get("kvsname") != Some(&self.space) => None,
             Some("PMI_process_mapping") => Some(&self.mapping),
-            Some(key) => self.values.get(key),
+            Some(key) => self.values.get(key).map(|value| &value.text),
             None => None,
         };
         match value {
@@ -301,6 +311,24 @@ mod tests {
         assert!(put(format!("kvsname={space} key=b")).contains("missing"));
         assert!(put(format!("kvsname={space} key={} value=c", "k".repeat(64))).contains("too_long"));
         assert!(put(format!("kvsname={space} key=b value={}", "v".repeat(1024))).contains("too_long"));
+    }
+
+    #[test]
+    fn a_rank_that_joins_again_puts_anew_and_others_values_stay() {
+        let mut server = Server::new(2, None);
+        let space = server.space.clone();
+        let join = "cmd=init pmi_version=1 pmi_subversion=1";
+        for rank in [0, 1] {
+            ask(&mut server, rank, join);
+            ask(&mut server, rank, &format!("cmd=put kvsname={space} key=of_{rank} value=first"));
+        }
+        ask(&mut server, 0, "cmd=finalize");
+        ask(&mut server, 0, join);
+        let key_of = |rank| format!("kvsname={space} key=of_{rank}");
+        assert!(ask(&mut server, 0, &format!("cmd=put {} value=second", key_of(0))).contains("rc=0"));
+        assert!(ask(&mut server, 1, &format!("cmd=get {}", key_of(0))).ends_with("value=second"));
+        assert!(ask(&mut server, 0, &format!("cmd=get {}", key_of(1))).ends_with("value=first"));
+        assert!(!server.owes_nothing(0));
     }
 
     #[test]

@@ -81,8 +81,22 @@ pub(super) fn bind(host: &str, port: u16) -> std::io::Result<TcpListener> {
     }
 }
 
+/// What systems call their loopback.
+const LOOPBACK: [&str; 8] = [
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost4.localdomain4",
+    "localhost6",
+    "localhost6.localdomain6",
+    "ip6-localhost",
+    "ip6-loopback",
+];
+
+/// A number, perhaps with the link that it is of (`fe80::1%eth0`), or a name of the loopback.
 fn is_one_address(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok()
+    let number = host.split_once('%').map_or(host, |(number, _)| number);
+    LOOPBACK.contains(&host) || number.parse::<IpAddr>().is_ok()
 }
 
 /// A connection to the place where all meet, which may be opened later than a rank comes to it.
@@ -116,6 +130,23 @@ pub(super) fn through(mut call: Call, deadline: Deadline) -> std::result::Result
         let until = call.pause().map_or(deadline, |pause| deadline.or_after(pause));
         if wait(&mut polls, until).is_err() && deadline.remaining().is_none() {
             return Err(Failure::Unreachable("nobody answers".into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_of_the_loopback_are_one_address_and_names_of_hosts_are_not() {
+        for host in
+            ["192.0.2.1", "::1", "fe80::1%eth0", "localhost", "localhost.localdomain", "ip6-localhost"]
+        {
+            assert!(is_one_address(host), "{host}");
+        }
+        for host in ["node17", "node17.cluster", "localhost-7", "localhost.cluster", ""] {
+            assert!(!is_one_address(host), "{host}");
         }
     }
 }

@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn choice(word: &str) -> Choice {
-        choose(&Request { provider: Some(word.to_owned()), one_machine: true, interface: None }).unwrap()
+        choose(&Request { provider: Some(word.to_owned()), one_machine: true, ..Request::default() }).unwrap()
     }
 
     /// Two ranks of one thread, connected.

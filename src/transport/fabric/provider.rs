@@ -12,6 +12,7 @@ use sys::Functions;
 
 use super::info::{Info, Wanted, bit_names, meaning};
 use super::quirks::{ENVIRONMENT, Offer, QUIRKS, Quirk, Reach, meant_by};
+use crate::addresses::Hosts;
 use crate::error::{Error, Result};
 
 /// What is known before a provider is chosen.
@@ -23,6 +24,8 @@ pub struct Request {
     pub one_machine: bool,
     /// The interface (`eth0`) or the address to use, where there are several.
     pub interface: Option<String>,
+    /// The hosts of the ranks, as far as they are known.
+    pub hosts: Hosts,
 }
 
 /// One provider that was looked at.
@@ -307,20 +310,30 @@ fn lacked_by(library: &Functions, info: &Info) -> Vec<String> {
     lacks
 }
 
-/// The offer with the address that suits the request best.
+/// The offer with the address that suits the request best: by the networks that most hosts share.
 fn best_address(offers: Vec<Info>, quirk: &Quirk, request: &Request) -> std::result::Result<Info, String> {
     let there: Vec<_> = offers.iter().map(whereabouts).collect();
-    let suits = |info: &Info| request.interface.as_ref().is_none_or(|wanted| is_called(info, wanted));
-    let reaches = |info: &Info| {
-        request.one_machine || quirk.reach != Reach::Internet || !info.ip().is_some_and(|ip| ip.is_loopback())
-    };
-    let Some(wanted) = offers.iter().any(&suits).then_some(&request.interface) else {
-        let wanted = request.interface.as_deref().unwrap_or_default();
-        return Err(format!("nothing on `{wanted}`; it is {}", there.join("; ")));
-    };
-    let best = offers.into_iter().filter(|info| suits(info) && (reaches(info) || wanted.is_some()));
-    best.min_by_key(|info| distance(info.ip(), request.one_machine))
-        .ok_or_else(|| format!("only loopback is up, and ranks are on other machines; {NO_INTERFACE}"))
+    let there = there.join("; ");
+    if let Some(wanted) = &request.interface {
+        let called = offers.into_iter().filter(|info| is_called(info, wanted));
+        let best = called.min_by_key(|info| distance(info.ip(), request.one_machine));
+        return best.ok_or_else(|| format!("nothing on `{wanted}`; it is {there}"));
+    }
+    let leads_on =
+        |info: &Info| quirk.reach != Reach::Internet || info.ip().is_none_or(|ip| leads_on(ip, request));
+    let best = offers.into_iter().filter(leads_on).min_by_key(|info| {
+        let beyond = info.ip().map_or(usize::MAX, |ip| request.hosts.beyond(ip));
+        let (unlike, kind) = distance(info.ip(), request.one_machine);
+        (unlike, beyond, kind)
+    });
+    best.ok_or_else(|| {
+        format!("ranks are on other machines, and it is only {there}, which lead to none; {NO_INTERFACE}")
+    })
+}
+
+/// Whether an address may lead to the other ranks.
+fn leads_on(ip: IpAddr, request: &Request) -> bool {
+    request.one_machine || !(ip.is_loopback() || request.hosts.others_have(ip))
 }
 
 /// Whether an address answers itself: libfabric offers those of interfaces that are down too.

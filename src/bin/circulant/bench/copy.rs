@@ -13,9 +13,10 @@ use circulant::fold::{Fold, Sum, of};
 use circulant::rank::Place;
 use circulant::transport::shm::plain::{Card, Pair, Plain};
 
+use super::World;
 use super::rows::{self, Format, Row};
 use super::sizes::Sizes;
-use super::{World, timing};
+use super::timing::Timing;
 use crate::{Outcome, output};
 
 /// Measure the memory that ranks of one node share: plain copies and sums
@@ -66,7 +67,7 @@ impl Arguments {
             .collect();
         sizes.dedup();
         for bytes in sizes {
-            let rows = measure(&comm, bytes, self.seconds)?;
+            let rows = measure(&comm, bytes, Timing::without_rest(self.seconds))?;
             self.report(&comm, rows)?;
         }
         Ok(ExitCode::SUCCESS)
@@ -112,15 +113,15 @@ fn one_node(comm: &Communicator) -> Result<()> {
 }
 
 /// A copy and a sum of so many bytes, on all ranks at once.
-fn measure(comm: &Communicator, bytes: usize, seconds: f64) -> Result<[Row; 2]> {
+fn measure(comm: &Communicator, bytes: usize, timing: Timing) -> Result<[Row; 2]> {
     let mut pair = pair(comm, bytes)?;
     let (mine, theirs) = pair.both();
-    let copies = timing::iterate(comm, seconds, &mut || {
+    let copies = timing.iterate(comm, &mut || {
         mine.copy_from_slice(theirs);
         Ok(())
     })?;
     let sum = of::<i32, _>(Sum);
-    let sums = timing::iterate(comm, seconds, &mut || add(&*sum, mine, theirs))?;
+    let sums = timing.iterate(comm, &mut || add(&*sum, mine, theirs))?;
     // Nobody's memory goes while others use it.
     comm.barrier()?;
     Ok([row(comm, "copy", bytes, copies), row(comm, "sum", bytes, sums)])
@@ -175,8 +176,10 @@ mod tests {
     fn ranks_measure_together_and_each_gets_the_same() {
         let comms = Communicator::loopback(3, 0).unwrap();
         let rows: Vec<_> = std::thread::scope(|scope| {
-            let ranks: Vec<_> =
-                comms.iter().map(|comm| scope.spawn(|| measure(comm, 4096, 0.0).unwrap())).collect();
+            let ranks: Vec<_> = comms
+                .iter()
+                .map(|comm| scope.spawn(|| measure(comm, 4096, Timing::without_rest(0.0)).unwrap()))
+                .collect();
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         });
         for [copy, sum] in &rows {

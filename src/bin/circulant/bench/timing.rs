@@ -1,10 +1,12 @@
 //! How long it takes what ranks do together: barrier, start, act, stop. An iteration's time is the largest over the ranks.
 
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use circulant::comm::{Call, Communicator};
 use circulant::error::Result;
 use circulant::fold::Max;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Seconds for which it is done untimed: on a virtual machine that idled, memory is slow for as long.
 const WARM_UP: f64 = 0.1;
@@ -12,42 +14,76 @@ const WARM_UP: f64 = 0.1;
 /// What is timed: the same on all ranks.
 pub type Act<'a> = &'a mut dyn FnMut() -> Result<()>;
 
-/// As many iterations as fit the seconds, each with the largest time over the ranks; all ranks get them.
-pub fn iterate(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<Vec<f64>> {
-    let each = warm_up(comm, seconds.min(WARM_UP), act)?;
-    let count = (seconds / each).clamp(5.0, 10_000.0) as usize;
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
-        times.push(timed(comm, act)?);
-    }
-    comm.run(&mut times, Call::allreduce(Max))?;
-    Ok(times)
+/// For how long, and how each iteration starts.
+#[derive(Clone, Copy)]
+pub struct Timing {
+    /// About how long all take, but for the warm-up.
+    pub seconds: f64,
+    /// All ranks start by a machine's clock, so long after rank 0 has left the barrier; zero: as each leaves it.
+    pub rest: Duration,
 }
 
-/// What an iteration takes, from barrier to barrier: a rank's own part may be over long before the others'.
-/// Found by twice as many as before until they took half as long. All ranks take rank 0's word.
-fn warm_up(comm: &Communicator, seconds: f64, act: Act<'_>) -> Result<f64> {
-    timed(comm, act)?;
-    let mut count = 1;
-    loop {
-        comm.barrier()?;
-        let start = Instant::now();
+impl Timing {
+    /// So many seconds, and each iteration as ranks leave the barrier.
+    pub fn without_rest(seconds: f64) -> Self {
+        Timing { seconds, rest: Duration::ZERO }
+    }
+
+    /// As many iterations as fit the seconds, each with the largest time over the ranks; all ranks get them.
+    pub fn iterate(self, comm: &Communicator, act: Act<'_>) -> Result<Vec<f64>> {
+        let each = self.warm_up(comm, act)?;
+        let count = (self.seconds / each).clamp(5.0, 10_000.0) as usize;
+        let mut times = Vec::with_capacity(count);
         for _ in 0..count {
-            timed(comm, act)?;
+            times.push(self.once(comm, act)?);
         }
+        comm.run(&mut times, Call::allreduce(Max))?;
+        Ok(times)
+    }
+
+    /// What an iteration takes, from barrier to barrier: a rank's own part may be over long before the others'.
+    /// Found by twice as many as before until they took half as long. All ranks take rank 0's word.
+    fn warm_up(self, comm: &Communicator, act: Act<'_>) -> Result<f64> {
+        self.once(comm, act)?;
+        let mut count = 1;
+        loop {
+            comm.barrier()?;
+            let start = Instant::now();
+            for _ in 0..count {
+                self.once(comm, act)?;
+            }
+            comm.barrier()?;
+            let mut took = [start.elapsed().as_secs_f64()];
+            comm.run(&mut took, Call::broadcast(0))?;
+            if 2.0 * took[0] >= self.seconds.min(WARM_UP) {
+                return Ok((took[0] / f64::from(count)).max(f64::MIN_POSITIVE));
+            }
+            count *= 2;
+        }
+    }
+
+    fn once(self, comm: &Communicator, act: Act<'_>) -> Result<f64> {
         comm.barrier()?;
-        let mut took = [start.elapsed().as_secs_f64()];
-        comm.run(&mut took, Call::broadcast(0))?;
-        if 2.0 * took[0] >= seconds {
-            return Ok((took[0] / f64::from(count)).max(f64::MIN_POSITIVE));
+        if !self.rest.is_zero() {
+            start_by_the_clock(comm, self.rest)?;
         }
-        count *= 2;
+        let start = Instant::now();
+        act()?;
+        Ok(start.elapsed().as_secs_f64())
     }
 }
 
-fn timed(comm: &Communicator, act: Act<'_>) -> Result<f64> {
-    comm.barrier()?;
-    let start = Instant::now();
-    act()?;
-    Ok(start.elapsed().as_secs_f64())
+/// Sleeps until the time that rank 0 names, which all read from one clock.
+fn start_by_the_clock(comm: &Communicator, rest: Duration) -> Result<()> {
+    let mut start = [nanoseconds().saturating_add(rest.as_nanos() as i64)];
+    comm.run(&mut start, Call::broadcast(0))?;
+    let left = start[0] - nanoseconds();
+    sleep(Duration::from_nanos(left.max(0).unsigned_abs()));
+    Ok(())
+}
+
+/// Since the machine began: a clock that all its ranks share.
+pub fn nanoseconds() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }

@@ -65,7 +65,7 @@ impl Arguments {
         let shm = wanted.takes_shm().then(|| try_shm(&settings));
         let request = |one_machine| {
             let (provider, interface) = (wanted.clone().provider(), settings.interface.clone());
-            Request { provider, one_machine, interface }
+            Request { provider, one_machine, interface, ..Request::default() }
         };
         print(|out| {
             line(out, "circulant", &format!("{}, wire format {WIRE}", env!("CARGO_PKG_VERSION")))?;

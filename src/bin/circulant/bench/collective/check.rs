@@ -9,10 +9,10 @@ use circulant::collective::Collective;
 use circulant::comm::{Call, Communicator};
 use circulant::error::{Error, Result};
 use circulant::fold::{Max, Min};
-use rustix::time::{ClockId, clock_gettime};
 
 use super::caller::Caller;
 use super::subject::Subject;
+use crate::bench::timing::nanoseconds;
 
 /// How often.
 const ITERATIONS: u32 = 3;
@@ -66,12 +66,6 @@ fn left_early(
     comm.run(&mut last, Call::allreduce(Max))?;
     let early = last[0] - left;
     Ok((early > 0).then(|| format!("it left the barrier {early} ns before the last rank came")))
-}
-
-/// Since the machine began.
-fn nanoseconds() -> i64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
 /// The most bytes of a complaint.

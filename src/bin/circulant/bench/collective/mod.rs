@@ -8,6 +8,7 @@ mod report;
 mod subject;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use circulant::algorithm::{self, Entry, Nesting};
 use circulant::collective::Collective;
@@ -17,9 +18,10 @@ use circulant::error::{Error, Result};
 use circulant::locality::layout::Domains;
 use circulant::rank::{Place, Rank};
 
+use super::World;
 use super::rows::{self, Format, Row};
 use super::sizes::Sizes;
-use super::{World, timing};
+use super::timing::Timing;
 use crate::Outcome;
 use caller::{Caller, Memory, Tense};
 use report::{Cell, Report};
@@ -77,6 +79,11 @@ pub struct Arguments {
     /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, 0.1 s at most
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = super::duration)]
     seconds: f64,
+
+    /// Start each call by the clock, so many seconds after the barrier: links have rested, and no rank starts as early as
+    /// it leaves the barrier; only for ranks of one machine, as on an emulated cluster
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = super::duration, hide_default_value = true)]
+    rest: f64,
 
     /// After the timed loop, verify every element on every rank, with new data in each of three iterations
     #[arg(long)]
@@ -321,7 +328,8 @@ impl Arguments {
             Some(call) => Caller::new(comm, self.tense, memory, call)?,
             None => Caller::Barrier(choice.algorithm),
         };
-        let times = timing::iterate(comm, self.seconds, &mut || caller.call(comm, subject))?;
+        let timing = Timing { seconds: self.seconds, rest: Duration::from_secs_f64(self.rest) };
+        let times = timing.iterate(comm, &mut || caller.call(comm, subject))?;
         if self.check {
             check::check(comm, subject, &mut caller)?;
         }
