@@ -12,8 +12,30 @@
 /// # Safety
 /// As [`copy`].
 pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as the caller promises
+    unsafe { copy_past_caches_from(LONG, from, to, len) }
+}
+
+/// The same of shorter runs, too: where the target's lines are in the cache of a core that is far, to take them from it takes
+/// longer than what a longer run costs in a cache that holds all of it.
+///
+/// # Safety
+/// As [`copy`].
+pub unsafe fn copy_afar(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as the caller promises
+    unsafe { copy_past_caches_from(AFAR, from, to, len) }
+}
+
+/// From where on a run goes past the caches where that is wanted.
+const LONG: usize = 64 << 10;
+/// And where lines are far.
+const AFAR: usize = 1 << 10;
+
+/// # Safety
+/// As [`copy`].
+unsafe fn copy_past_caches_from(least: usize, from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if len >= x86_64::LONG && std::is_x86_feature_detected!("avx") {
+    if len >= least.max(2 * x86_64::STEP) && std::is_x86_feature_detected!("avx") {
         // SAFETY: - as the caller promises; the processor has the instructions, and there are two steps (both checked)
         return unsafe { x86_64::copy_past_caches(from, to, len) };
     }
@@ -46,10 +68,8 @@ mod x86_64 {
 
     /// From where on, and up to where, the library would take the one instruction.
     pub const LENGTHS: RangeInclusive<usize> = 1 << 10..=1 << 18;
-    /// From where on a run goes past the caches where that is wanted.
-    pub const LONG: usize = 64 << 10;
     /// Bytes of a step: a few lines, all of which are loaded before any is stored.
-    const STEP: usize = 128;
+    pub const STEP: usize = 128;
     const VECTOR: usize = size_of::<__m256i>();
 
     /// Copies `len` bytes, at least a step.
@@ -139,7 +159,7 @@ mod tests {
         0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 16_384, 65_535, 65_536, 65_663, 262_143,
         262_144, 262_145, 300_001,
     ];
-    const WAYS: [unsafe fn(*const u8, *mut u8, usize); 2] = [copy, copy_past_caches];
+    const WAYS: [unsafe fn(*const u8, *mut u8, usize); 3] = [copy, copy_past_caches, copy_afar];
 
     fn numbers(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 31 + i / 251) as u8).collect()

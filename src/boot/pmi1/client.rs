@@ -414,7 +414,10 @@ mod tests {
             (&[INIT, "cmd=maxes keylen_max=64 vallen_max=3\n", SPACE], "maxima too small"),
             (&[INIT, MAXES, "cmd=my_kvsname\n"], "no 'kvsname'"),
             (&[INIT, MAXES, SPACE, "cmd=put_result rc=-1 msg=full\n"], "put_result rc=-1 (full)"),
-            (&[INIT, MAXES, SPACE, "cmd=put_result rc=-1 msg=duplicate_key\n"], "a card of this rank already"),
+            (
+                &[INIT, MAXES, SPACE, "cmd=put_result rc=-1 msg=duplicate_key\n"],
+                "a card of this rank already",
+            ),
             (&[INIT, MAXES, SPACE, PUT, BARRIER, "cmd=get_result rc=1\n"], "get_result rc=1"),
             (&[INIT, MAXES, SPACE, PUT, BARRIER, "cmd=get_result rc=0\n"], "no 'value' for key circ-1-1-0"),
             (

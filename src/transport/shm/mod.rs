@@ -17,12 +17,13 @@
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
 //! | `joint` | copies by the kernel, of both ends at the same time |
-//! | `stream` | copies through chunks |
+//! | `stream`, `distance` | copies through chunks, and how these are best filled |
 //! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
 mod board;
 mod card;
+mod distance;
 mod gate;
 mod home;
 mod joint;
@@ -56,6 +57,7 @@ use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
 use board::{Board, NOTICES};
 use card::Card;
+use distance::{Copy, Distance};
 use home::{Home, Pipe, State};
 use joint::{Begun, Joint};
 use peer::{Handles, Peer, Reach, Windows};
@@ -417,12 +419,15 @@ impl Shm {
                 }
                 Target::Private => write_private(put, name, card, lives).map(|()| None),
             };
-        let copy = if put.past_caches { copy_past_caches } else { copy };
-        // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
-        //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
-        //         - the segments lie in their region (`check`)
-        self.hand_over(put.peer, len, (None, put.notice), place, |into| unsafe {
-            gather_by(copy, &put.from.memory, put.segments, into);
+        let write = |copy: Copy, into: *mut u8| {
+            // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
+            //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
+            //         - the segments lie in their region (`check`)
+            unsafe { gather(copy, &put.from.memory, put.segments, into) }
+        };
+        self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| match put.past_caches {
+            true => write(copy_past_caches, into),
+            false => distance.copy(len, |copy| write(copy, into)),
         })
     }
 
@@ -434,10 +439,10 @@ impl Shm {
         len: usize,
         (seal, notice): (Option<u8>, Notice),
         place: impl FnOnce(Rank, &Card, &mut Windows, &mut Handles) -> Result<Option<*mut u8>>,
-        copy: impl FnOnce(*mut u8),
+        copy: impl FnOnce(*mut u8, &mut Distance),
     ) -> Result<Posted> {
         let Shm { place: own, peers, lives, bells, .. } = self;
-        let Peer { name, card, board, windows, .. } = &mut peers[peer as usize];
+        let Peer { name, card, board, windows, distance, .. } = &mut peers[peer as usize];
         let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
         // Looked at before all is copied in vain.
         if !board.notices().has_room() {
@@ -447,7 +452,7 @@ impl Shm {
         let into = place(*name, card, windows, lives)?;
         let early = if len <= INJECT { board.notices().claim() } else { None };
         if let Some(into) = into {
-            copy(into);
+            copy(into, distance);
         }
         let Some(cell) = early.or_else(|| board.notices().claim()) else { return Ok(Posted::Busy) };
         if let (Some(into), Some(seal)) = (into, seal) {
@@ -671,15 +676,19 @@ impl Transport for Shm {
         }
         let into = to.address().as_ptr().wrapping_add(to_offset);
         let place = |_: Rank, _: &Card, _: &mut Windows, _: &mut Handles| Ok(Some(into));
-        // SAFETY: - there is room for head and data in the memory (checked), which is alive (the message borrows it)
-        //         - the slot is this writer's until it is told of (the engine's credits), but for its first byte, which
-        //           its owner may read all the while, and which is left alone here
-        //         - the segments lie in their memory (checked)
-        self.hand_over(peer, len, (Some(seal), notice), place, |into| unsafe {
-            if len <= CLAIMED {
+        let write = |copy: Copy, into: *mut u8| {
+            // SAFETY: - there is room for head and data in the memory (checked), which is alive (the message borrows it)
+            //         - the slot is this writer's until it is told of (the engine's credits), but for its first byte, which
+            //           its owner may read all the while, and which is left alone here
+            //         - the segments lie in their memory (checked)
+            unsafe { write_behind_seal(copy, head, data, into) }
+        };
+        self.hand_over(peer, len, (Some(seal), notice), place, |into, distance| match len <= CLAIMED {
+            true => {
                 to.claim(to_offset, len);
+                write(copy, into);
             }
-            write_behind_seal(head, data, into);
+            false => distance.copy(len, |copy| write(copy, into)),
         })
     }
 
@@ -831,7 +840,7 @@ fn beyond(len: usize, start: u64, room: usize, name: Rank) -> Error {
 /// There must be room for the seal and all of it at `into`, whose first byte alone others read meanwhile; the segments
 /// must lie in the memory.
 #[inline]
-unsafe fn write_behind_seal(head: &[u8], data: Option<(&Memory, &[Run])>, into: *mut u8) {
+unsafe fn write_behind_seal(copy: Copy, head: &[u8], data: Option<(&Memory, &[Run])>, into: *mut u8) {
     let room = LINE.saturating_sub(1 + head.len());
     // SAFETY: - there is room for seal, head and data, one behind the other (the caller's promise)
     //         - the segments lie in their memory (the caller's promise)
@@ -840,37 +849,24 @@ unsafe fn write_behind_seal(head: &[u8], data: Option<(&Memory, &[Run])>, into: 
         let place = into.add(1 + head.len());
         match data {
             Some((memory, &[Run { offset, len }])) if len > room => {
-                gather(memory, &[Run { offset: offset + room, len: len - room }], place.add(room));
-                gather(memory, &[Run { offset, len: room }], place);
+                let rest = Run { offset: offset + room, len: len - room };
+                gather(copy, memory, &[rest], place.add(room));
+                gather(copy, memory, &[Run { offset, len: room }], place);
             }
-            Some((memory, segments)) => gather(memory, segments, place),
+            Some((memory, segments)) => gather(copy, memory, segments, place),
             None => {}
         }
         std::ptr::copy_nonoverlapping(head.as_ptr(), into.add(1), head.len());
     }
 }
 
-/// Copies segments of a memory into one run.
+/// Copies segments of a memory into one run, by a `copy` that allows runs to overlap.
 ///
 /// # Safety
 /// There must be as many bytes at `to`, which nobody else reads or writes meanwhile; the segments must
 /// lie in the memory.
-unsafe fn gather(from: &Memory, segments: &[Run], to: *mut u8) {
-    // SAFETY: as the caller promises
-    unsafe { gather_by(copy, from, segments, to) }
-}
-
-/// The same by a `copy` that allows runs to overlap.
-///
-/// # Safety
-/// As [`gather`].
 #[inline]
-unsafe fn gather_by(
-    copy: unsafe fn(*const u8, *mut u8, usize),
-    from: &Memory,
-    segments: &[Run],
-    mut to: *mut u8,
-) {
+unsafe fn gather(copy: Copy, from: &Memory, segments: &[Run], mut to: *mut u8) {
     let from = from.address().as_ptr();
     for segment in segments {
         // SAFETY: - the segments lie in their memory, which is alive, and there is room (the caller's promise)

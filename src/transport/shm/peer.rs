@@ -7,6 +7,7 @@ use rustix::io::Errno;
 
 use super::board::{Board, Chunks};
 use super::card::Card;
+use super::distance::Distance;
 use super::home::{self, Missing};
 use crate::error::Result;
 use crate::rank::Rank;
@@ -26,6 +27,8 @@ pub struct Peer {
     pub board: Once<Board>,
     /// Where chunks for it go, likewise.
     pub chunks: Once<Chunks>,
+    /// How long these take to be written again.
+    pub distance: Distance,
     /// What puts to it write into, and what of it is viewed.
     pub windows: Windows,
 }
@@ -33,7 +36,8 @@ pub struct Peer {
 impl Peer {
     /// One that has not been reached.
     pub fn new(name: Rank, card: Card) -> Peer {
-        Peer { name, card, board: Once(None), chunks: Once(None), windows: Windows::default() }
+        let distance = Distance::default();
+        Peer { name, card, board: Once(None), chunks: Once(None), distance, windows: Windows::default() }
     }
 }
 

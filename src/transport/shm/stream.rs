@@ -8,12 +8,14 @@
 use smallvec::SmallVec;
 
 use super::board::{CHUNK, CHUNKS, Chunk, Chunks, Destination, Origin};
+use super::distance::{Copy, Distance};
 use super::joint::{Carried, Offer};
 use super::peer::{Handles, Peer, Reach};
 use super::ring::{Place, Reader};
 use super::{Regions, Run, gather, wake};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
+use crate::transport::copy::copy;
 use crate::transport::memory::Memory;
 use crate::transport::segment::{Label, Segment};
 use crate::transport::{Event, Notice, Put, Token};
@@ -129,7 +131,7 @@ impl Outflow {
 
     /// Fills as many of the peer's chunks as are free, each of which it is told; whether any was.
     pub fn pour(&mut self, peer: &mut Peer, bells: &mut Handles, ranks: usize) -> Result<bool> {
-        let Peer { name, card, board, chunks, .. } = peer;
+        let Peer { name, card, board, chunks, distance, .. } = peer;
         let board = board.of(card, ranks).map_err(|e| e.of(*name, "board"))?;
         // Whoever has told a key has shown them before.
         let Some(label) = board.chunks() else { return Ok(false) };
@@ -138,7 +140,9 @@ impl Outflow {
         while !self.is_done()
             && let Some(place) = chunks.ring().claim()
         {
-            self.fill(chunks.chunk(place).as_ptr());
+            // In its first lap a chunk has not been read, and may not even be mapped.
+            let distance = (chunks.ring().lap(place) > 1).then_some(&mut *distance);
+            self.fill(chunks.chunk(place).as_ptr(), distance);
             chunks.ring().publish(place, self.notice);
             wake(board, *name, card, bells)?;
         }
@@ -146,7 +150,7 @@ impl Outflow {
     }
 
     /// Copies what is next into a chunk, which is in its mapping and this writer's alone until it is published.
-    fn fill(&mut self, chunk: *mut Chunk) {
+    fn fill(&mut self, chunk: *mut Chunk, distance: Option<&mut Distance>) {
         let room = (self.to.behind as usize).min(CHUNK);
         self.to.len = room as u64;
         self.to.behind -= room as u64;
@@ -157,6 +161,15 @@ impl Outflow {
         }
         // SAFETY: as above
         let bytes = unsafe { &raw mut (*chunk).bytes }.cast::<u8>();
+        match distance {
+            Some(distance) => distance.copy(room, |copy| self.copy(copy, bytes, room)),
+            None => self.copy(copy, bytes, room),
+        }
+        self.to.address = self.to.address.wrapping_add(room as u64);
+    }
+
+    /// The same, to where a chunk's bytes begin, of which it takes so many.
+    fn copy(&mut self, copy: Copy, bytes: *mut u8, room: usize) {
         let mut filled = 0;
         while filled < room
             && let Some(next) = self.rest.last_mut()
@@ -164,14 +177,13 @@ impl Outflow {
             let some = Run { len: next.len.min(room - filled), ..*next };
             // SAFETY: - a chunk has room for it (`room`)
             //         - the segments lie in their memory (`Shm::check`), which is alive
-            unsafe { gather(&self.from, &[some], bytes.add(filled)) };
+            unsafe { gather(copy, &self.from, &[some], bytes.add(filled)) };
             filled += some.len;
             *next = Run { offset: next.offset + some.len, len: next.len - some.len };
             if next.len == 0 {
                 self.rest.pop();
             }
         }
-        self.to.address = self.to.address.wrapping_add(room as u64);
     }
 }
 
