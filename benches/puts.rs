@@ -36,7 +36,7 @@ type Card = (Vec<u8>, RemoteKey);
 impl End {
     fn open(provider: &str, rank: Rank, to: &Sender<Card>, from: &Receiver<Card>) -> Result<End> {
         let provider = Some(provider.to_owned());
-        let choice = choose(&Request { provider, one_machine: true, interface: None })?;
+        let choice = choose(&Request { provider, one_machine: true, ..Request::default() })?;
         let mut fabric = Fabric::open(&choice, Place { rank, size: 2 })?;
         let region = fabric.register(Memory::zeroed(LARGE)?)?;
         let mine = fabric.address()?;

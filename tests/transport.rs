@@ -107,7 +107,7 @@ fn open(provider: &str, exchange: &mut dyn Exchange) -> Result<Box<dyn Transport
 /// Not yet connected.
 fn fabric(provider: &str, exchange: &dyn Exchange) -> Result<Fabric> {
     let provider = Some(provider.to_owned());
-    let choice = choose(&Request { provider, one_machine: true, interface: None })?;
+    let choice = choose(&Request { provider, one_machine: true, ..Request::default() })?;
     Fabric::open(&choice, exchange.place())
 }
 

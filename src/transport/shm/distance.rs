@@ -36,6 +36,12 @@ pub struct Distance {
 }
 
 impl Distance {
+    /// As after copies that took long.
+    #[cfg(test)]
+    pub fn far() -> Self {
+        Distance { far: true, ..Distance::default() }
+    }
+
     /// Makes a copy of so many bytes to the peer in the manner that suits.
     pub fn copy(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
         if bytes < TELLING || !self.is_due() {

@@ -27,6 +27,16 @@ fn the_contract_is_kept_among_threads() {
     }
 }
 
+#[test]
+#[cfg_attr(miri, ignore = "miri copies far lines as others")]
+fn the_contract_is_kept_where_lines_are_far() {
+    conformance::on_threads(3, |place, exchange| {
+        let mut shm = open(Way::Ring, place, exchange)?;
+        shm.peers.iter_mut().for_each(|peer| peer.distance = Distance::far());
+        Ok(shm)
+    });
+}
+
 /// Ranks that know each other and let chunks go through the ring.
 fn ring_of(ranks: u32) -> Vec<Shm> {
     ranks_by(Way::Ring, ranks)
@@ -647,7 +657,7 @@ fn a_message_lies_whole_behind_its_seal() {
             let expected: Vec<u8> = [77].iter().chain(head).chain(data).copied().collect();
             let mut slot = [77; 300];
             // SAFETY: - there is room for 1 + 150 + 99 bytes, and the segments lie in the 200 of the memory
-            unsafe { write_behind_seal(head, Some((&memory, segments)), slot.as_mut_ptr()) };
+            unsafe { write_behind_seal(copy, head, Some((&memory, segments)), slot.as_mut_ptr()) };
             assert_eq!(slot[..expected.len()], expected, "{} and {segments:?}", head.len());
             assert!(slot[expected.len()..].iter().all(|&byte| byte == 77));
         }
