@@ -22,7 +22,7 @@ const BELIEVED: u32 = 4;
 /// to a dozen.
 const FAR: u64 = 16;
 /// Bytes of a copy from which on its time tells: of some lines all are under way at once.
-const TELLING: usize = super::board::CHUNK / 2;
+const TELLING: usize = 8 << 10;
 const LINE: u64 = super::LINE as u64;
 
 /// What is known of a peer's lines.
