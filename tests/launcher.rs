@@ -211,6 +211,23 @@ fn what_a_rank_has_started_is_ended_with_the_job() {
 }
 
 #[test]
+fn what_the_launchers_process_had_started_before_is_not_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("before");
+    let script = format!(
+        "sleep 1000 & echo $! > '{}'; exec '{}' run -n 2 -- true",
+        file.display(),
+        env!("CARGO_BIN_EXE_circulant")
+    );
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-c", &script]).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    assert!(status.success());
+    let before = numbers(&file, 1)[0];
+    assert!(is_alive(before));
+    kill_process(Pid::from_raw(before).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
 fn an_interrupt_is_passed_on() {
     for (caught, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM")] {
         let folder = tempfile::tempdir().unwrap();
@@ -305,6 +322,17 @@ fn ranks_find_each_other_through_the_launcher() {
         for rank in 0..size {
             assert!(out(&output).contains(&format!("{rank} of {size} by PMI-1")), "{}", out(&output));
         }
+    }
+}
+
+#[test]
+fn programs_one_after_the_other_in_the_shells_of_ranks_each_find_each_other() {
+    let this = std::env::current_exe().unwrap();
+    let program = format!("'{}' --exact a_rank --ignored --nocapture", this.display());
+    let output = run(&["-n", "5"], &format!("{program} && {program} && {program}"));
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    for rank in 0..5 {
+        assert_eq!(out(&output).matches(&format!("{rank} of 5 by PMI-1")).count(), 3, "{}", out(&output));
     }
 }
 

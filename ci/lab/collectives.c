@@ -280,7 +280,9 @@ static void check_arguments(int argc, char **argv)
     if (argc != 7) refuse("wrong number of arguments after", argv[0]);
     if (!strchr(argv[1], '/')) refuse("no LIBRARY/ALGORITHM", argv[1]);
     if (!(atof(argv[2]) > 0)) refuse("no number of seconds", argv[2]);
-    rest = atof(argv[3]);
+    char *end;
+    rest = strtod(argv[3], &end);
+    if (*end || !(rest >= 0)) refuse("no number of seconds", argv[3]);
     for (int i = 0; i < COLLECTIVES; i++) known += listed(argv[4], collectives[i].name);
     if (known != words(argv[4])) refuse("an unknown collective in", argv[4]);
     known = 0;

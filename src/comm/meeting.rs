@@ -119,8 +119,8 @@ impl Meeting {
         let host = |rank: &Whereabouts| (rank.machine.clone(), rank.network.clone());
         let mut all: HashMap<_, _> =
             self.everybody.iter().map(|rank| (host(rank), &rank.addresses)).collect();
-        let own = all.remove(&host(&self.everybody[self.place().rank as usize]));
-        Hosts { own: own.cloned().unwrap_or_default(), others: all.into_values().cloned().collect() }
+        all.remove(&host(&self.everybody[self.place().rank as usize]));
+        Hosts { own: addresses::of_this_host(), others: all.into_values().cloned().collect() }
     }
 
     /// Whether all ranks are on one node: they could share memory.

@@ -105,10 +105,12 @@ mod x86_64 {
             return unsafe { std::ptr::copy(from, to, len) };
         }
         let last = len - STEP;
-        // SAFETY: - the first step's bytes
-        unsafe { step(from, to) };
         // From where on the target is aligned: within the first step.
         let mut at = to.addr().wrapping_neg() % STEP;
+        if at > 0 {
+            // SAFETY: - the first step's bytes
+            unsafe { step(from, to) };
+        }
         while at < last {
             // SAFETY: - there is a step's bytes from `at` on (`last`), and the target is aligned there
             unsafe { step_past_caches(from.add(at), to.add(at)) };

@@ -2,7 +2,8 @@
 //!
 //! It never looks for them by name or group. The launcher makes itself their reaper, so the kernel hands
 //! it every orphan among its descendants, also those that made a group or session of their own
-//! (`timeout`, `setsid`). What was its child before, as that of a shell that became the launcher, is not of the job.
+//! (`timeout`, `setsid`). What was its child before, as that of a shell that became the launcher, is not of the job; what such
+//! a child leaves behind while the job runs cannot be told from what is.
 #![forbid(unsafe_code)]
 
 use std::collections::HashSet;

@@ -41,19 +41,18 @@ pub enum Answer {
 pub struct Server {
     space: String,
     mapping: String,
-    values: HashMap<String, Value>,
+    values: HashMap<String, String>,
+    /// The programs that ranks have run one after the other, as a shell does, before this one.
+    program: u32,
     ranks: Vec<Client>,
-}
-
-struct Value {
-    text: String,
-    of: Rank,
 }
 
 #[derive(Default)]
 struct Client {
     unread: Vec<u8>,
     stage: Stage,
+    /// Of which program that is.
+    program: u32,
     in_barrier: bool,
     /// The request of several lines that is being read.
     block: Option<Block>,
@@ -65,6 +64,8 @@ enum Stage {
     Silent,
     Joined,
     Finalized,
+    /// It wants to join with a further program, and others have not finalized the one before.
+    Waits,
 }
 
 /// A spawn request; a call that spawns several commands sends several, and gets one answer.
@@ -81,6 +82,7 @@ impl Server {
             space: format!("circulant_{}", std::process::id()),
             mapping: mapping(size, nodes.unwrap_or(1)),
             values: HashMap::new(),
+            program: 0,
             ranks: (0..size).map(|_| Client::default()).collect(),
         }
     }
@@ -131,10 +133,17 @@ impl Server {
         match Line::parse(bytes) {
             Ok(line) if line.opens_a_block() => self.client(rank).block = Some(Block::default()),
             Ok(line) if line.command() == "barrier_in" => self.enter_barrier(rank, &line, answers),
-            Ok(line) => answers.push(match self.answer(rank, &line) {
-                Ok(reply) => Answer::Reply { rank, line: reply + "\n" },
-                Err(answer) => answer,
-            }),
+            Ok(line) if line.command() == "init" && line.get("pmi_version") == Some("1") => {
+                answers.extend(self.init(rank));
+                self.admit(answers);
+            }
+            Ok(line) => {
+                answers.push(match self.answer(rank, &line) {
+                    Ok(reply) => Answer::Reply { rank, line: reply + "\n" },
+                    Err(answer) => answer,
+                });
+                self.admit(answers);
+            }
             Err(what) => answers.push(Answer::Unintelligible(what)),
         }
     }
@@ -142,14 +151,14 @@ impl Server {
     /// The one line that answers this request.
     fn answer(&mut self, rank: Rank, line: &Line) -> Result<String, Answer> {
         Ok(match line.command() {
-            "init" => self.init(rank, line),
+            "init" => "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1".into(),
             "get_maxes" => format!(
                 "cmd=maxes rc=0 kvsname_max={SPACE_BYTES} keylen_max={KEY_BYTES} vallen_max={VALUE_BYTES}"
             ),
             "get_appnum" => "cmd=appnum rc=0 appnum=0".into(),
             "get_my_kvsname" => format!("cmd=my_kvsname rc=0 kvsname={}", self.space),
             "get_universe_size" => format!("cmd=universe_size rc=0 size={}", self.ranks.len()),
-            "put" => self.put(rank, line),
+            "put" => self.put(line),
             "get" => self.get(line),
             "finalize" => self.finalize(rank),
             "publish_name" => "cmd=publish_result rc=1 info=fail msg=not_supported".into(),
@@ -165,25 +174,42 @@ impl Server {
         })
     }
 
-    fn init(&mut self, rank: Rank, line: &Line) -> String {
-        if line.get("pmi_version") != Some("1") {
-            return "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1".into();
+    fn init(&mut self, rank: Rank) -> Option<Answer> {
+        let client = self.client(rank);
+        if matches!(client.stage, Stage::Joined | Stage::Waits) {
+            let what = "another init: the program before this one ended without finalizing";
+            return Some(Answer::Unintelligible(what.into()));
         }
-        // One program after another in a rank's shell: the new one's values are in place of the old one's, which all have
-        // got who have gone through its last barrier.
-        if self.client(rank).stage == Stage::Finalized {
-            self.values.retain(|_, value| value.of != rank);
+        client.stage = Stage::Waits;
+        None
+    }
+
+    /// Lets those in who wait: with a further program only where all have finalized the one before, whose values then go.
+    fn admit(&mut self, answers: &mut Vec<Answer>) {
+        let joined = self.ranks.iter().any(|client| client.stage == Stage::Joined);
+        let further = |client: &Client| client.stage == Stage::Waits && client.program > self.program;
+        if !joined && self.ranks.iter().any(further) {
+            self.program += 1;
+            self.values.clear();
         }
-        self.client(rank).stage = Stage::Joined;
-        "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1".into()
+        let now = self.program;
+        for (rank, client) in (0..).zip(&mut self.ranks) {
+            if client.stage == Stage::Waits && client.program <= now {
+                (client.stage, client.program) = (Stage::Joined, now);
+                let line = "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n".into();
+                answers.push(Answer::Reply { rank, line });
+            }
+        }
     }
 
     fn finalize(&mut self, rank: Rank) -> String {
-        self.client(rank).stage = Stage::Finalized;
+        let client = self.client(rank);
+        client.program += u32::from(client.stage == Stage::Joined);
+        client.stage = Stage::Finalized;
         "cmd=finalize_ack rc=0".into()
     }
 
-    fn put(&mut self, rank: Rank, line: &Line) -> String {
+    fn put(&mut self, line: &Line) -> String {
         let refusal = |why| format!("cmd=put_result rc=-1 msg={why}");
         let (Some(key), Some(value)) = (line.get("key"), line.get("value")) else {
             return refusal("key_or_value_missing");
@@ -198,7 +224,7 @@ impl Server {
         if self.values.contains_key(key) {
             return refusal("duplicate_key");
         }
-        self.values.insert(key.into(), Value { text: value.into(), of: rank });
+        self.values.insert(key.into(), value.into());
         "cmd=put_result rc=0 msg=success".into()
     }
 
@@ -206,7 +232,7 @@ impl Server {
         let value = match line.get("key") {
             _ if line.get("kvsname") != Some(&self.space) => None,
             Some("PMI_process_mapping") => Some(&self.mapping),
-            Some(key) => self.values.get(key).map(|value| &value.text),
+            Some(key) => self.values.get(key),
             None => None,
         };
         match value {
@@ -314,21 +340,46 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_joins_again_puts_anew_and_others_values_stay() {
-        let mut server = Server::new(2, None);
+    fn a_further_program_begins_where_all_have_finalized_the_one_before_and_without_its_values() {
+        let mut server = Server::new(3, None);
         let space = server.space.clone();
         let join = "cmd=init pmi_version=1 pmi_subversion=1";
-        for rank in [0, 1] {
+        let joined = |rank| Answer::Reply {
+            rank,
+            line: "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n".into(),
+        };
+        for rank in 0..3 {
             ask(&mut server, rank, join);
-            ask(&mut server, rank, &format!("cmd=put kvsname={space} key=of_{rank} value=first"));
         }
+        let (put, get) =
+            (format!("cmd=put kvsname={space} key=a value="), format!("cmd=get kvsname={space} key=a"));
+        ask(&mut server, 0, &format!("{put}first"));
         ask(&mut server, 0, "cmd=finalize");
-        ask(&mut server, 0, join);
-        let key_of = |rank| format!("kvsname={space} key=of_{rank}");
-        assert!(ask(&mut server, 0, &format!("cmd=put {} value=second", key_of(0))).contains("rc=0"));
-        assert!(ask(&mut server, 1, &format!("cmd=get {}", key_of(0))).ends_with("value=second"));
-        assert!(ask(&mut server, 0, &format!("cmd=get {}", key_of(1))).ends_with("value=first"));
+        ask(&mut server, 2, "cmd=finalize");
+        assert_eq!(server.receive(0, format!("{join}\n").as_bytes()), []);
+        assert!(server.owes_nothing(0));
+        assert!(ask(&mut server, 1, &get).ends_with("value=first"));
+        let answers = server.receive(1, b"cmd=finalize\n");
+        assert_eq!(answers, [Answer::Reply { rank: 1, line: "cmd=finalize_ack rc=0\n".into() }, joined(0)]);
         assert!(!server.owes_nothing(0));
+        assert!(ask(&mut server, 0, &get).contains("key_not_found"));
+        assert!(ask(&mut server, 0, &format!("{put}second")).contains("rc=0"));
+        for rank in [1, 2] {
+            ask(&mut server, rank, join);
+            assert!(ask(&mut server, rank, &get).ends_with("value=second"));
+        }
+    }
+
+    #[test]
+    fn an_init_after_a_program_that_did_not_finalize_is_told() {
+        let mut server = Server::new(1, None);
+        let join = "cmd=init pmi_version=1 pmi_subversion=1";
+        ask(&mut server, 0, join);
+        let answers = server.receive(0, format!("{join}\n").as_bytes());
+        assert!(
+            matches!(&answers[..], [Answer::Unintelligible(what)] if what.contains("ended without finalizing")),
+            "{answers:?}"
+        );
     }
 
     #[test]

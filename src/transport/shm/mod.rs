@@ -427,6 +427,8 @@ impl Shm {
         };
         self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| match put.past_caches {
             true => write(copy_past_caches, into),
+            // Many short runs take their time wherever they go.
+            false if put.segments.len() > 1 => write(copy, into),
             false => distance.copy(len, |copy| write(copy, into)),
         })
     }

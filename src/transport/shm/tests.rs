@@ -663,3 +663,19 @@ fn a_message_lies_whole_behind_its_seal() {
         }
     }
 }
+
+#[test]
+fn a_message_to_a_far_peer_lies_whole_behind_its_seal() {
+    let numbers: Vec<u8> = (0..5000).map(|i| (i / 7) as u8).collect();
+    let memory = Memory::zeroed(numbers.len()).unwrap();
+    memory.write(0, &numbers);
+    let (head, run) = (&numbers[4900..4930], Run { offset: 3, len: 4000 });
+    let expected: Vec<u8> = [&[77], head, &numbers[3..4003]].concat();
+    let mut slot = [77; 4100];
+    // SAFETY: - there is room for 1 + 30 + 4000 bytes, and the run lies in the 5000 of the memory
+    unsafe {
+        write_behind_seal(crate::transport::copy::copy_afar, head, Some((&memory, &[run])), slot.as_mut_ptr())
+    };
+    assert!(slot[..expected.len()] == expected);
+    assert!(slot[expected.len()..].iter().all(|&byte| byte == 77));
+}

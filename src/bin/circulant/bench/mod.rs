@@ -8,6 +8,7 @@ mod sizes;
 mod timing;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use circulant::boot::launcher::Job;
 use circulant::collective::Collective;
@@ -159,6 +160,17 @@ impl World {
 fn duration(text: &str) -> std::result::Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
     seconds.ok_or_else(|| format!("'{text}' is no number of seconds; write one from 0 on, as in 0.5"))
+}
+
+/// The longest pause before a call: what a link or a core needs to rest is milliseconds.
+const LONGEST_REST: f64 = 60.0;
+
+/// A number of seconds to rest, as users write it.
+fn rest(text: &str) -> std::result::Result<Duration, String> {
+    match duration(text)? {
+        seconds if seconds <= LONGEST_REST => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("'{text}' is too long; write up to {LONGEST_REST} seconds, as in 0.003")),
+    }
 }
 
 /// The arguments but for those that say how many ranks to start.

@@ -82,8 +82,8 @@ pub struct Arguments {
 
     /// Start each call by the clock, so many seconds after the barrier: links have rested, and no rank starts as early as
     /// it leaves the barrier; only for ranks of one machine, as on an emulated cluster
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = super::duration, hide_default_value = true)]
-    rest: f64,
+    #[arg(long, value_name = "SECONDS", value_parser = super::rest)]
+    rest: Option<Duration>,
 
     /// After the timed loop, verify every element on every rank, with new data in each of three iterations
     #[arg(long)]
@@ -328,7 +328,7 @@ impl Arguments {
             Some(call) => Caller::new(comm, self.tense, memory, call)?,
             None => Caller::Barrier(choice.algorithm),
         };
-        let timing = Timing { seconds: self.seconds, rest: Duration::from_secs_f64(self.rest) };
+        let timing = Timing { seconds: self.seconds, rest: self.rest.unwrap_or_default() };
         let times = timing.iterate(comm, &mut || caller.call(comm, subject))?;
         if self.check {
             check::check(comm, subject, &mut caller)?;
