@@ -10,7 +10,8 @@
  * MPI_SUM, the root is rank 0.
  *
  * An iteration is barrier, start, operation, stop; its time is the largest over the ranks. With a REST of
- * more than 0 seconds all start by the clock, so long after the root has left the barrier. There are as many iterations as fit SECONDS, 3 to 10000, after a warm-up of as long, 0.1 s at most. Afterwards
+ * more than 0 seconds all start by the clock, so long after the root has left the barrier. There are
+ * as many iterations as fit SECONDS, 3 to 10000, after a warm-up of as long, 0.1 s at most. Afterwards
  * the operation runs once more over results that are wrong everywhere, and every element is checked on
  * every rank: one that is wrong makes the exit code 1, and there is no line.
  */
