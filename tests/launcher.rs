@@ -109,6 +109,43 @@ fn output_that_outlives_its_rank_is_waited_for() {
     assert_eq!((code(&output), out(&output).as_str()), (0, "[0] late\n"));
 }
 
+/// A job that writes more than anybody takes, and then loses a rank; with the reader of its output, which has read nothing.
+fn untaken(script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut child = launcher(&["-n", "2", "--label"], &["sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut sentence = String::new();
+    errors.read_line(&mut sentence).unwrap();
+    assert!(sentence.contains("rank 1 (pid ") && sentence.ends_with("exited with code 3\n"), "{sentence}");
+    let out = BufReader::new(child.stdout.take().unwrap());
+    (child, out)
+}
+
+#[test]
+fn a_rank_that_fails_is_told_of_while_nobody_takes_the_output_and_that_is_not_lost() {
+    let script = "if [ $PMI_RANK = 1 ]; then seq 1 8000; exit 3; fi; seq 1 100000; exec sleep 1000";
+    let (mut child, out) = untaken(script);
+    let lines: Vec<_> = out.lines().map(Result::unwrap).filter(|line| line.starts_with("[1] ")).collect();
+    assert!(lines.iter().map(|line| &line[4..]).eq((1..=8000).map(|line| line.to_string())));
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn an_interrupt_ends_a_job_whose_output_nobody_takes() {
+    let (mut child, out) = untaken("if [ $PMI_RANK = 1 ]; then exit 3; fi; seq 1 100000");
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(start.elapsed() < PATIENCE, "it does not end");
+        signal(&child, Signal::INT);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    drop(out);
+}
+
 #[test]
 fn rank_zero_reads_the_input_and_the_others_none() {
     let mut child = launcher(&["-n", "2", "--label"], &["cat"])

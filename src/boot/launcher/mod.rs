@@ -97,8 +97,11 @@ impl Job {
 
 /// A sentence of the launcher's own. That stderr is closed is no reason to leave ranks alone.
 fn say(sentence: impl Display) {
-    let line = format!("circulant: {sentence}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(line(sentence).as_bytes());
+}
+
+fn line(sentence: impl Display) -> String {
+    format!("circulant: {sentence}\n")
 }
 
 /// A call that the kernel refused for want of something.

@@ -1,12 +1,15 @@
 //! A rank's output, line by line, each with its rank before it.
 //!
-//! It never mixes two ranks within a line, never loses a last line without newline, and never waits.
+//! It never mixes two ranks within a line, never loses a last line without newline, and never waits: while nobody takes
+//! the lines, ranks are not read, and wait themselves, as they do without labels.
 #![forbid(unsafe_code)]
 
-use std::io::{self, Write};
+use std::collections::VecDeque;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::{Errno, ioctl_fionbio, read};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio, read, write};
 
 use crate::rank::Rank;
 
@@ -16,11 +19,101 @@ const LINE_BYTES: usize = 64 * 1024;
 /// How much is read at once: all that a pipe holds, so that one read empties it when its rank has died.
 const PIPE_BYTES: usize = 64 * 1024;
 
+/// How much is written at once: what a pipe or a terminal that may be written to takes without a wait.
+const PIECE: usize = 4096;
+
+/// How much may wait to be written before ranks are not read any more.
+const WAITING: usize = 256 * 1024;
+
 /// Where the lines go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stream {
     Out,
     Err,
+}
+
+/// This process's own stdout and stderr.
+pub(super) struct Sinks([Sink; 2]);
+
+impl Sinks {
+    pub(super) fn new() -> Self {
+        Sinks([Sink::new(io::stdout()), Sink::new(io::stderr())])
+    }
+
+    /// The one of a stream.
+    pub(super) fn of(&mut self, stream: Stream) -> &mut Sink {
+        &mut self.0[stream as usize]
+    }
+
+    /// Those that have something to write.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Sink> {
+        self.0.iter().filter(|sink| !sink.text.is_empty())
+    }
+
+    /// Whether an output would find room in its own.
+    pub(super) fn have_room(&self, output: &Output) -> bool {
+        self.0[output.stream as usize].text.len() < WAITING
+    }
+
+    /// Writes what can be written without a wait.
+    pub(super) fn pour(&mut self) {
+        self.0.iter_mut().for_each(Sink::pour);
+    }
+
+    /// Forgets what nobody takes.
+    pub(super) fn give_up(&mut self) {
+        self.0.iter_mut().for_each(Sink::close);
+    }
+}
+
+/// Where text goes as soon as it is taken there.
+pub(super) struct Sink {
+    handle: Box<dyn AsFd>,
+    text: VecDeque<u8>,
+    /// Nobody reads it any more.
+    closed: bool,
+}
+
+impl Sink {
+    fn new(handle: impl AsFd + 'static) -> Self {
+        Sink { handle: Box::new(handle), text: VecDeque::new(), closed: false }
+    }
+
+    /// Takes text over, behind what waits already.
+    pub(super) fn push(&mut self, text: &[u8]) {
+        if !self.closed {
+            self.text.extend(text);
+        }
+        self.pour();
+    }
+
+    fn pour(&mut self) {
+        while !self.text.is_empty() && self.would_take() {
+            let (front, _) = self.text.as_slices();
+            match write(&self.handle, &front[..front.len().min(PIECE)]) {
+                Ok(count) => drop(self.text.drain(..count)),
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                Err(_) => self.close(),
+            }
+        }
+    }
+
+    /// Also where a write would fail.
+    fn would_take(&self) -> bool {
+        let mut fds = [PollFd::new(self, PollFlags::OUT)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        self.text.clear();
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
 }
 
 /// The reading end of a rank's stdout or stderr.
@@ -37,7 +130,7 @@ impl Output {
     }
 
     /// Passes on what is there. False when the rank has closed it, or nobody reads it any more.
-    pub(super) fn pass_on(&mut self) -> bool {
+    pub(super) fn pass_on(&mut self, sinks: &mut Sinks) -> bool {
         let mut buffer = [0; PIPE_BYTES];
         let (open, text) = match read(&self.pipe, &mut buffer) {
             Ok(0) => (false, self.lines.take_all()),
@@ -47,19 +140,10 @@ impl Output {
             }
             Err(error) => (matches!(error, Errno::AGAIN | Errno::INTR), vec![]),
         };
-        // An error means that our own reader has gone; closing our end lets the rank feel it.
-        self.write(&text).is_ok() && open
-    }
-
-    fn write(&self, text: &[u8]) -> io::Result<()> {
-        match self.stream {
-            Stream::Out => {
-                let mut out = io::stdout().lock();
-                out.write_all(text)?;
-                out.flush()
-            }
-            Stream::Err => io::stderr().write_all(text),
-        }
+        let sink = sinks.of(self.stream);
+        sink.push(&text);
+        // Where our own reader has gone, closing our end lets the rank feel it.
+        open && !sink.closed
     }
 }
 
@@ -125,6 +209,26 @@ mod tests {
         }
         text.extend(lines.take_all());
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn what_nobody_takes_waits_without_a_wait_and_goes_on_whole() {
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        ioctl_fionbio(&reader, true).unwrap();
+        let mut sink = Sink::new(writer);
+        let text: Vec<u8> = (0..3 * PIPE_BYTES + 5).map(|i| i as u8).collect();
+        sink.push(&text[..7]);
+        sink.push(&text[7..]);
+        assert!(!sink.text.is_empty(), "a pipe does not hold so much");
+        let (mut taken, mut buffer) = (Vec::new(), [0; PIPE_BYTES]);
+        while let Ok(count) = read(&reader, &mut buffer) {
+            taken.extend_from_slice(&buffer[..count]);
+            sink.pour();
+        }
+        assert!(sink.text.is_empty() && taken == text);
+        drop(reader);
+        sink.push(b"in vain");
+        assert!(sink.closed && sink.text.is_empty());
     }
 
     #[test]

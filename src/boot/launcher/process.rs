@@ -21,7 +21,7 @@ use rustix::thread::sched_setaffinity;
 use signal_hook::low_level::signal_name;
 
 use super::Job;
-use super::output::{Output, Stream};
+use super::output::{Output, Sinks, Stream};
 use crate::boot::pmi1::server::node_of;
 use crate::locality::cpus::Cpus;
 use crate::rank::Rank;
@@ -123,9 +123,9 @@ impl Process {
         buffer
     }
 
-    /// Passes on what it has written.
-    pub(super) fn pass_on(&mut self) {
-        self.outputs.retain_mut(Output::pass_on);
+    /// Passes on what it has written, where there is room for it; or all, to be found room for.
+    pub(super) fn pass_on(&mut self, sinks: &mut Sinks, all: bool) {
+        self.outputs.retain_mut(|output| !(all || sinks.have_room(output)) || output.pass_on(sinks));
     }
 
     /// Sends a signal to it and to what it has started. That nobody is left is no error.

@@ -12,9 +12,10 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use super::orphans::Orphans;
+use super::output::{Sinks, Stream};
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
-use super::{DYING, GRACE, Job, LAST_WORDS, refused, say};
+use super::{DYING, GRACE, Job, LAST_WORDS, line, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
 use crate::boot::socket::timespec;
 use crate::error::Result;
@@ -34,6 +35,7 @@ pub(super) struct Supervisor {
     orphans: Orphans,
     server: Server,
     processes: Vec<Process>,
+    sinks: Sinks,
     interrupts: [Caught; 2],
     child_ended: Caught,
     timetable: Timetable,
@@ -48,6 +50,7 @@ impl Supervisor {
             orphans: Orphans::adopt().map_err(|error| refused("prctl", error))?,
             server: Server::new(job.ranks, job.nodes),
             processes: Vec::new(),
+            sinks: Sinks::new(),
             interrupts: signals::interrupts().map_err(|error| refused("signals", error))?,
             child_ended: signals::child_ended().map_err(|error| refused("signals", error))?,
             timetable: Timetable::Running,
@@ -91,9 +94,13 @@ impl Supervisor {
     }
 
     fn is_over(&self) -> bool {
-        let all_ended = self.processes.iter().all(|process| process.end.is_some());
         // After SIGKILL, only what has left its group can still hold a rank's output open.
-        all_ended && (self.timetable == Timetable::Killed || !self.has_output())
+        let all_closed = self.timetable == Timetable::Killed || !self.has_output();
+        self.have_all_ended() && all_closed && self.sinks.waiting().next().is_none()
+    }
+
+    fn have_all_ended(&self) -> bool {
+        self.processes.iter().all(|process| process.end.is_some())
     }
 
     fn has_output(&self) -> bool {
@@ -112,8 +119,10 @@ impl Supervisor {
         let mut fds: Vec<_> = signals.map(|signal| PollFd::new(signal, PollFlags::IN)).collect();
         for process in &self.processes {
             fds.extend(process.pmi.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
-            fds.extend(process.outputs.iter().map(|output| PollFd::new(output, PollFlags::IN)));
+            let heard = process.outputs.iter().filter(|output| self.sinks.have_room(output));
+            fds.extend(heard.map(|output| PollFd::new(output, PollFlags::IN)));
         }
+        fds.extend(self.sinks.waiting().map(|sink| PollFd::new(sink, PollFlags::OUT)));
         match poll(&mut fds, step.map(timespec).as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(refused("poll", error)),
@@ -127,6 +136,10 @@ impl Supervisor {
             }
             let number = self.interrupts[index].number;
             let again = self.failure.is_some();
+            // Then it is only its output that is not taken.
+            if self.have_all_ended() {
+                self.sinks.give_up();
+            }
             self.fail(End::Signal(number).code(), format!("{} came, ending all ranks", name_of(number)));
             self.signal_all(Signal::from_named_raw(number).unwrap_or(Signal::TERM));
             // Whoever interrupts a job that is ending already does not want to wait for its grace.
@@ -136,14 +149,21 @@ impl Supervisor {
     }
 
     fn serve(&mut self) {
+        self.sinks.pour();
         for index in 0..self.processes.len() {
-            self.serve_one(index);
+            self.processes[index].pass_on(&mut self.sinks, false);
+            self.answer(index);
         }
     }
 
-    fn serve_one(&mut self, index: usize) {
+    /// What one that has ended sent and wrote last.
+    fn hear_out(&mut self, index: usize) {
+        self.processes[index].pass_on(&mut self.sinks, true);
+        self.answer(index);
+    }
+
+    fn answer(&mut self, index: usize) {
         let process = &mut self.processes[index];
-        process.pass_on();
         let bytes = process.receive();
         for answer in self.server.receive(process.rank, &bytes) {
             match answer {
@@ -179,7 +199,7 @@ impl Supervisor {
     fn note_ends(&mut self) {
         self.child_ended.came();
         let mut ended = self.just_ended();
-        ended.iter().for_each(|&index| self.serve_one(index));
+        ended.iter().for_each(|&index| self.hear_out(index));
         // One that is killed may take longer to end than others to notice and to leave with an error.
         if self.failure.is_none() && ended.iter().any(|&index| self.has_given_up(index)) {
             std::thread::sleep(DYING);
@@ -187,8 +207,8 @@ impl Supervisor {
         }
         ended.sort_by_key(|&index| !matches!(self.processes[index].end, Some(End::Signal(_))));
         for index in ended {
-            // What it sent and wrote last belongs before the sentence on its end.
-            self.serve_one(index);
+            // This belongs before the sentence on its end.
+            self.hear_out(index);
             self.judge_end(index);
         }
         self.judge_barrier();
@@ -228,7 +248,7 @@ impl Supervisor {
     fn fail(&mut self, code: u8, sentence: String) {
         if self.failure.is_none() {
             self.failure = Some(code);
-            say(sentence);
+            self.sinks.of(Stream::Err).push(line(sentence).as_bytes());
             self.timetable = Timetable::TermAt(Instant::now() + LAST_WORDS);
         }
     }
@@ -253,7 +273,7 @@ impl Supervisor {
                 self.timetable = Timetable::Killed;
             }
             // Something that a rank left behind still has its output; it may finish, but not for ever.
-            Timetable::Running if self.processes.iter().all(|process| process.end.is_some()) => {
+            Timetable::Running if self.have_all_ended() => {
                 self.timetable = Timetable::TermAt(now + GRACE);
             }
             _ => {}
