@@ -600,6 +600,52 @@ fn an_operator_that_fails_or_panics_is_told_with_its_own_words() {
     }
 }
 
+/// The sum of two ranks' numbers by an operator that owns windows and communicators, in each tense.
+#[test]
+fn an_operator_may_own_what_needs_the_engine_to_go() {
+    let comms = Communicator::loopback(2, 4).unwrap();
+    on_threads(comms, |comm| {
+        let owner = || {
+            let owned = (comm.duplicate().unwrap(), comm.window::<u8>(5000).unwrap());
+            fold::commutative(move |a: &i64, b: &i64| a + b + i64::from(owned.1[7]))
+        };
+        let number = i64::from(comm.rank()) + 1;
+        for len in [3, 40_000] {
+            let mut data = vec![number; len];
+            comm.run(&mut data, Call::allreduce(owner())).unwrap();
+            assert_eq!(data, vec![3; len]);
+            let window = || {
+                let mut window = comm.window::<i64>(len).unwrap();
+                window.fill(number);
+                window
+            };
+            let request = comm.start(window(), Call::allreduce(owner())).unwrap();
+            assert_eq!(request.wait().unwrap()[..], vec![3; len]);
+            drop(comm.start(window(), Call::allreduce(owner())).unwrap());
+            let mut prepared = comm.prepare(window(), Call::allreduce(owner())).unwrap();
+            prepared.run().unwrap();
+            assert_eq!(prepared.window().unwrap()[..], vec![3; len]);
+        }
+        assert!(comm.run(&mut [1_i64], Call::allreduce(owner()).algorithm("magic")).is_err());
+        // All ends while a call is under way.
+        let running = comm.start(comm.window::<i64>(3).unwrap(), Call::allreduce(owner())).unwrap();
+        comm.world.engine().shut_down(Error::transport("test", "it is over", ""));
+        assert!(comm.run(&mut [1_i64], Call::allreduce(Sum)).is_err());
+        drop(running);
+    });
+}
+
+#[test]
+fn an_operator_that_makes_a_call_is_an_error_of_it_and_no_hang() {
+    let comms = Communicator::loopback(2, 5).unwrap();
+    on_threads(comms, |comm| {
+        let own = comm.duplicate().unwrap();
+        let calls = fold::commutative(move |a: &i64, b: &i64| a + b + own.barrier().map_or(1, |()| 0));
+        let error = comm.run(&mut [1_i64], Call::allreduce(calls)).unwrap_err().to_string();
+        assert!(error.contains("it makes a call, or lets go of what needs one, within a call"), "{error}");
+    });
+}
+
 #[test]
 fn bad_arguments_are_named_and_break_nothing() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];

@@ -15,6 +15,7 @@ pub mod carrier;
 pub mod channels;
 mod execute;
 mod group;
+mod inside;
 pub mod join;
 mod lent;
 pub mod meeting;

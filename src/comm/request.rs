@@ -126,6 +126,8 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let Held { world, handle, due, workspaces, operands, .. } = self;
+        // It goes after the lock, as what the user has put into it may need that.
+        let _operator = operands.as_mut().and_then(|operands| operands.fold.take());
         let mut engine = world.engine();
         engine.forget(*handle);
         // Perhaps the last that has a registration, which ends under the engine's lock.

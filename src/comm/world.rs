@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::inside::{Inside, Room, after_a_panic};
 use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
 use crate::engine::crowd::Crowd;
@@ -17,7 +18,7 @@ use crate::transport::Region;
 
 /// The engine of this process, for one thread at a time.
 pub struct World {
-    engine: Mutex<Engine>,
+    engine: Room,
     /// Who wants it.
     crowd: Arc<Crowd>,
     /// Something is done, or nobody carries the engine on any more.
@@ -67,7 +68,7 @@ impl World {
     ) -> Arc<Self> {
         Arc::new(World {
             crowd: engine.crowd(),
-            engine: Mutex::new(engine),
+            engine: Room::new(engine),
             changed: Condvar::new(),
             next: AtomicU32::new(0),
             raw_windows: Mutex::default(),
@@ -153,14 +154,8 @@ impl World {
     }
 
     /// The engine, which whoever waits in it leaves for a moment.
-    pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
-        match self.engine.try_lock() {
-            Ok(engine) => engine,
-            Err(TryLockError::Poisoned(poisoned)) => after_a_panic(poisoned),
-            Err(TryLockError::WouldBlock) => {
-                self.crowd.come(|| self.engine.lock().unwrap_or_else(after_a_panic))
-            }
-        }
+    pub(super) fn engine(&self) -> Inside<'_> {
+        self.engine.enter(|lock| self.crowd.come(lock))
     }
 
     /// Starts an operation, once `before` is made, which may be what it puts.
@@ -217,17 +212,13 @@ impl World {
     }
 
     /// Waits until an operation is done, and lets go of it.
-    pub(super) fn carry_out(&self, engine: MutexGuard<'_, Engine>, handle: Handle) -> Result<()> {
+    pub(super) fn carry_out(&self, engine: Inside<'_>, handle: Handle) -> Result<()> {
         let (mut engine, done) = self.wait_in(engine, handle);
         engine.forget(handle);
         done
     }
 
-    fn wait_in<'w>(
-        &'w self,
-        mut engine: MutexGuard<'w, Engine>,
-        handle: Handle,
-    ) -> (MutexGuard<'w, Engine>, Result<()>) {
+    fn wait_in<'w>(&'w self, mut engine: Inside<'w>, handle: Handle) -> (Inside<'w>, Result<()>) {
         let mut waited = engine.wait(handle);
         loop {
             self.tell_others(&engine);
@@ -250,27 +241,12 @@ impl World {
     }
 
     /// Sleeps until the one that waits for all has news. Not for ever, as it may panic.
-    fn hear<'w>(&self, engine: MutexGuard<'w, Engine>) -> MutexGuard<'w, Engine> {
-        match self.changed.wait_timeout(engine, NAP) {
+    fn hear<'w>(&self, engine: Inside<'w>) -> Inside<'w> {
+        engine.step_out(|engine| match self.changed.wait_timeout(engine, NAP) {
             Ok((engine, _)) => engine,
-            Err(poisoned) => {
-                let (mut engine, _) = poisoned.into_inner();
-                shut_down_after_a_panic(&mut engine);
-                engine
-            }
-        }
+            Err(poisoned) => after_a_panic(PoisonError::new(poisoned.into_inner().0)),
+        })
     }
-}
-
-/// After a panic inside it nothing can be said about the engine's state, so its traffic ends.
-fn after_a_panic<'w>(poisoned: PoisonError<MutexGuard<'w, Engine>>) -> MutexGuard<'w, Engine> {
-    let mut engine = poisoned.into_inner();
-    shut_down_after_a_panic(&mut engine);
-    engine
-}
-
-fn shut_down_after_a_panic(engine: &mut Engine) {
-    engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
 }
 
 /// The longest time in which nobody looks whether the one that waits for all is still there.

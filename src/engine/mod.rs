@@ -45,6 +45,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::fold::Fold;
 use crate::plan::Plan;
 use crate::rank::{Place, Rank};
 use crate::transport::{Limits, Region, Transport};
@@ -102,6 +103,8 @@ pub struct Engine {
     /// The turn of the oldest operation at the last pump.
     eldest: Option<u64>,
     broken: Option<Error>,
+    /// Operators that no operation needs any more. Where they go, their user's code runs.
+    discarded: Vec<Arc<dyn Fold>>,
 }
 
 struct Entry {
@@ -158,6 +161,7 @@ impl Engine {
             turns: 0,
             eldest: None,
             broken: None,
+            discarded: Vec::new(),
         })
     }
 
@@ -389,11 +393,17 @@ impl Engine {
     pub fn shut_down(&mut self, error: Error) {
         self.io.transport.shut_down();
         self.vigil.rest_all();
-        self.operations.clear();
+        let operations = self.operations.drain(..).flatten();
+        self.discarded.extend(operations.filter_map(|mut entry| entry.operation.rest()));
         self.rest = Rest::default();
         self.io.pool.clear();
         self.waiting.clear();
         self.broken.get_or_insert(error);
+    }
+
+    /// Operators that are to go when the engine is not this thread's any more.
+    pub fn discarded(&mut self) -> Vec<Arc<dyn Fold>> {
+        std::mem::take(&mut self.discarded)
     }
 
     /// The error that broke it, if any.
@@ -520,8 +530,8 @@ impl Engine {
         if !operation.is_small() {
             operation.give_back(&mut self.io.pool);
         }
+        self.discarded.extend(operation.rest());
         if operation.ask.is_some() {
-            operation.rest();
             self.rest.keep(operation);
         }
     }

@@ -54,8 +54,8 @@ fn each<T: Copy, E>(mine: &mut [T], theirs: &[T], f: impl Fn(&T, &T) -> Result<T
 
 /// An operator that is associative and commutes: any algorithm may combine the ranks' elements, in any order.
 ///
-/// As all operators of users it is called, and let go, from within a call: it must neither make calls nor own a window or
-/// a communicator, or it would wait for itself.
+/// As all operators of users it is called from within a call, and makes none itself on communicators of the same world:
+/// all ranks would get the error that it panicked.
 ///
 /// ```
 /// use circulant::fold::{self, Operator};

@@ -179,10 +179,10 @@ impl Course {
         self.small
     }
 
-    /// Lets go of what is the caller's.
-    pub fn rest(&mut self) {
+    /// Lets go of what is the caller's, but for the operator.
+    pub fn rest(&mut self) -> Option<Arc<dyn Fold>> {
         self.path = Path::Slots { from: Memory::nothing(), to: None };
-        self.fold = None;
+        self.fold.take()
     }
 
     /// On to the next start.

@@ -151,9 +151,9 @@ impl Operation {
         }
     }
 
-    /// Lets go of its caller's memory and operator, once it is done.
-    pub fn rest(&mut self) {
-        self.course.rest();
+    /// Lets go of its caller's memory, once it is done, and gives the operator back, which may be the last one.
+    pub fn rest(&mut self) -> Option<Arc<dyn Fold>> {
+        self.course.rest()
     }
 
     /// What it waits for, in ranks of the world.

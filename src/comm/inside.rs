@@ -1,0 +1,109 @@
+//! The engine while a thread has it: whom it is left to, and what is let go of on the way out.
+
+use std::ops::{Deref, DerefMut};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// The engine of a process, for one thread at a time.
+pub(super) struct Room {
+    engine: Mutex<Engine>,
+    /// The thread that has it, 0 for none.
+    owner: AtomicUsize,
+}
+
+/// It is the thread's that has this.
+pub(super) struct Inside<'r> {
+    room: &'r Room,
+    /// Always there until it is given up.
+    engine: Option<MutexGuard<'r, Engine>>,
+}
+
+impl Room {
+    pub(super) fn new(engine: Engine) -> Self {
+        Room { engine: Mutex::new(engine), owner: AtomicUsize::new(0) }
+    }
+
+    /// The engine; where another thread has it, `wait` is given what waits until it is free.
+    ///
+    /// Whoever has it already, which is an operator of the user's that makes a call, would wait for itself, and
+    /// unwinds: whoever has called it tells that as its failure.
+    pub(super) fn enter<'r>(
+        &'r self,
+        wait: impl FnOnce(&dyn Fn() -> MutexGuard<'r, Engine>) -> MutexGuard<'r, Engine>,
+    ) -> Inside<'r> {
+        let engine = match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => after_a_panic(poisoned),
+            Err(TryLockError::WouldBlock) if self.owner.load(Ordering::Relaxed) == this_thread() => {
+                resume_unwind(Box::new("it makes a call, or lets go of what needs one, within a call"))
+            }
+            Err(TryLockError::WouldBlock) => wait(&|| self.engine.lock().unwrap_or_else(after_a_panic)),
+        };
+        self.occupied(engine)
+    }
+
+    fn occupied<'r>(&'r self, engine: MutexGuard<'r, Engine>) -> Inside<'r> {
+        self.owner.store(this_thread(), Ordering::Relaxed);
+        Inside { room: self, engine: Some(engine) }
+    }
+}
+
+impl<'r> Inside<'r> {
+    /// Leaves it to others until `wait` has it back.
+    pub(super) fn step_out(
+        mut self,
+        wait: impl FnOnce(MutexGuard<'r, Engine>) -> MutexGuard<'r, Engine>,
+    ) -> Self {
+        let Some(engine) = self.engine.take() else { return self };
+        self.room.owner.store(0, Ordering::Relaxed);
+        self.room.occupied(wait(engine))
+    }
+}
+
+impl Deref for Inside<'_> {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        match &self.engine {
+            Some(engine) => engine,
+            None => unreachable!("it is given up at the end only"),
+        }
+    }
+}
+
+impl DerefMut for Inside<'_> {
+    fn deref_mut(&mut self) -> &mut Engine {
+        match &mut self.engine {
+            Some(engine) => engine,
+            None => unreachable!("it is given up at the end only"),
+        }
+    }
+}
+
+impl Drop for Inside<'_> {
+    /// An operator may own windows and communicators, whose end needs the engine: it goes when others may have that.
+    fn drop(&mut self) {
+        let Some(mut engine) = self.engine.take() else { return };
+        let operators = engine.discarded();
+        self.room.owner.store(0, Ordering::Relaxed);
+        drop(engine);
+        drop(operators);
+    }
+}
+
+/// After a panic inside it nothing can be said about the engine's state, so its traffic ends.
+pub(super) fn after_a_panic<'r>(poisoned: PoisonError<MutexGuard<'r, Engine>>) -> MutexGuard<'r, Engine> {
+    let mut engine = poisoned.into_inner();
+    engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
+    engine
+}
+
+/// What no other thread is called that lives.
+fn this_thread() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
