@@ -1,4 +1,4 @@
-//! Which descriptors the children that a process forks do not keep.
+//! What the children that a process forks do not keep: some descriptors, and the right to make calls.
 //!
 //! A connection ends when the last descriptor of it is closed. One that a forked child has inherited keeps it open, and
 //! would hide its parent's end from the other side as long as the child lives (to be closed on exec helps only where
@@ -6,13 +6,21 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::Relaxed};
 
 /// Enough for the neighbours of a rank in a world of any size, and of some more ranks of this process. What is beyond is
 /// left to the child.
 const MOST: usize = 256;
 /// No descriptor.
 const NONE: RawFd = -1;
+
+/// How often fork has come back in a child, from the process that this one descends from on.
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+/// What is the same in a process, and another number in its children: once it has a [descriptor of its own](Parents::alone).
+pub fn generation() -> u32 {
+    FORKS.load(Relaxed)
+}
 
 static PARENTS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
 
@@ -48,6 +56,7 @@ impl Drop for Parents {
 /// In the child, which has this thread only: it makes system calls that are allowed after fork, reads memory that is there
 /// from the start, and takes no lock. The numbers stay taken, as the child may close them.
 unsafe extern "C" fn let_go() {
+    FORKS.fetch_add(1, Relaxed);
     // SAFETY: an open of a path that ends with a zero
     let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     // Once: what has these numbers later is the child's, and is its children's, too.

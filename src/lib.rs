@@ -37,7 +37,7 @@
 //! | [`lifeline`] | who is alive, who waits for whom | data |
 //! | [`locality`] | who shares a node, a NUMA domain, a cache; which rank runs where | networks |
 //! | [`boot`] | how ranks find each other; the launcher | the fabric |
-//! | [`rank`], [`collective`], [`error`], [`addresses`] | what everybody needs | |
+//! | [`rank`], [`collective`], [`error`], [`addresses`], [`threads`] | what everybody needs | |
 //!
 //! # Walls
 //!
@@ -49,8 +49,8 @@
 //!   algorithm, select, lifeline, locality, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],
 //!   [`transport::shm`], `transport::fabric`, bytes as elements ([`fold::element`], [`fold::Located`]), and the windows
 //!   and lent slices of `comm`; in the four places of [`boot`] where a launcher's processes and descriptors are
-//!   taken over, libpmix is called, and the MPI library of the process ([`boot::mpi`]); and in `forks`, of what a child
-//!   is not to keep.
+//!   taken over, libpmix is called, and the MPI library of the process ([`boot::mpi`]); in `forks`, of what a child
+//!   is not to keep; and in [`threads`], of the signals that a thread takes.
 //! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`; nothing but one
 //!   file of [`locality`] names hwloc.
 
@@ -69,6 +69,7 @@ pub mod plan;
 pub mod rank;
 pub mod schedule;
 pub mod select;
+pub mod threads;
 pub mod transport;
 
 /// The README's example, compiled with the tests.

@@ -20,6 +20,7 @@ use circulant::boot::mpi::abi::Handle;
 use circulant::comm::MAX_OPERATIONS;
 use circulant::comm::raw::RawRequest;
 use circulant::error::Result;
+use circulant::threads;
 
 use super::call::{Taken, Tense};
 use super::communicators::Served;
@@ -345,7 +346,7 @@ fn round() -> MutexGuard<'static, ()> {
 fn look_after() {
     static THREAD: OnceLock<Option<Thread>> = OnceLock::new();
     let thread = THREAD.get_or_init(|| {
-        let thread = thread::Builder::new().name("circulant-mpi".into()).spawn(go_round).ok()?;
+        let thread = threads::start("circulant-mpi".to_owned(), go_round).ok()?;
         Some(thread.thread().clone())
     });
     if RESTS.swap(false, Ordering::AcqRel) {

@@ -13,6 +13,8 @@ use crate::transport::{RemoteKey, RemoteKeys};
 
 /// No new communicator for this rank.
 const NONE: u64 = u64::MAX;
+/// The number of a rank that has none left.
+const SPENT: u32 = 0;
 /// The most new channels of a rank: two for each of the at most 32 rounds of a phase.
 const MOST: usize = 64;
 /// Words of a card of slots.
@@ -37,11 +39,12 @@ impl Communicator {
     /// # }
     /// ```
     pub fn split(&self, colour: Option<u32>, key: i64) -> Result<Option<Communicator>> {
-        let reserved = self.world.reserve_number()?;
-        let own = [colour.map_or(NONE, u64::from), key as u64, u64::from(reserved)];
+        let reserved = self.world.reserve_number();
+        let own = [colour.map_or(NONE, u64::from), key as u64, u64::from(reserved.unwrap_or(SPENT))];
         let mut all = vec![[0u64; 3]; self.size() as usize];
         all[self.rank() as usize] = own;
         self.run(&mut all, Call::allgather())?;
+        self.check_numbers(all.iter().map(|word| word[2]), reserved)?;
 
         let mut members: Vec<Rank> =
             (0..).zip(&all).filter(|(_, word)| word[0] == own[0]).map(|(rank, _)| rank).collect();
@@ -84,10 +87,22 @@ impl Communicator {
                 }
             }
         };
-        let reserved = self.world.reserve_number()?;
-        let number = words(&[u64::from(reserved)])?[0][0] as u32;
+        let reserved = self.world.reserve_number();
+        let numbers = words(&[u64::from(reserved.unwrap_or(SPENT))])?;
+        self.check_numbers(numbers.iter().map(|word| word[0]), reserved)?;
+        let number = numbers[0][0] as u32;
         let group: Arc<[Rank]> = members.iter().map(|&rank| self.world_rank(rank)).collect();
         self.make(Arc::clone(&group), true, (reserved, number), &group, words)
+    }
+
+    /// That every rank has had one for a new communicator: all find the same.
+    fn check_numbers(&self, mut numbers: impl Iterator<Item = u64>, reserved: Option<u32>) -> Result<()> {
+        let Some(rank) = numbers.position(|number| number == u64::from(SPENT)) else { return Ok(()) };
+        reserved.into_iter().for_each(|number| self.world.return_number(number));
+        let what = format!(
+            "the rank at place {rank} of those that call has made as many communicators as it can number"
+        );
+        Err(Error::argument("split", what, "duplicate communicators once, and use them again"))
     }
 
     fn check_members(&self, members: &[Rank]) -> Result<()> {
@@ -115,11 +130,11 @@ impl Communicator {
         &self,
         group: Arc<[Rank]>,
         takes_part: bool,
-        (reserved, number): (u32, u32),
+        (reserved, number): (Option<u32>, u32),
         everybody: &[Rank],
         exchange: impl FnMut(&[u64]) -> Result<Vec<Vec<u64>>>,
     ) -> Result<Communicator> {
-        if reserved != number {
+        if let Some(reserved) = reserved.filter(|&reserved| reserved != number) {
             self.world.return_number(reserved);
         }
         let me = self.world_rank(self.rank());

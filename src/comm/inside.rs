@@ -1,5 +1,6 @@
 //! The engine while a thread has it: whom it is left to, and what is let go of on the way out.
 
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,12 +8,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::forks;
 
 /// The engine of a process, for one thread at a time.
 pub(super) struct Room {
-    engine: Mutex<Engine>,
+    engine: ManuallyDrop<Mutex<Engine>>,
     /// The thread that has it, 0 for none.
     owner: AtomicUsize,
+    /// The process whose it is.
+    generation: u32,
 }
 
 /// It is the thread's that has this.
@@ -24,7 +28,11 @@ pub(super) struct Inside<'r> {
 
 impl Room {
     pub(super) fn new(engine: Engine) -> Self {
-        Room { engine: Mutex::new(engine), owner: AtomicUsize::new(0) }
+        Room {
+            engine: ManuallyDrop::new(Mutex::new(engine)),
+            owner: AtomicUsize::new(0),
+            generation: forks::generation(),
+        }
     }
 
     /// The engine; where another thread has it, `wait` is given what waits until it is free.
@@ -46,9 +54,24 @@ impl Room {
         self.occupied(engine)
     }
 
+    /// Whether this is its process, and no child that was forked from it.
+    pub(super) fn is_own(&self) -> bool {
+        self.generation == forks::generation()
+    }
+
     fn occupied<'r>(&'r self, engine: MutexGuard<'r, Engine>) -> Inside<'r> {
         self.owner.store(this_thread(), Ordering::Relaxed);
         Inside { room: self, engine: Some(engine) }
+    }
+}
+
+impl Drop for Room {
+    /// In a forked child it is its parent's still, with all that it has of the system: nothing of it ends there.
+    fn drop(&mut self) {
+        if self.is_own() {
+            // SAFETY: it is dropped here only, and not used again
+            unsafe { ManuallyDrop::drop(&mut self.engine) };
+        }
     }
 }
 
@@ -98,7 +121,7 @@ impl Drop for Inside<'_> {
 /// After a panic inside it nothing can be said about the engine's state, so its traffic ends.
 pub(super) fn after_a_panic<'r>(poisoned: PoisonError<MutexGuard<'r, Engine>>) -> MutexGuard<'r, Engine> {
     let mut engine = poisoned.into_inner();
-    engine.shut_down(Error::transport("engine", "a thread panicked in a call", "see its message"));
+    engine.give_up(Error::transport("engine", "a thread panicked in a call", "see its message"));
     engine
 }
 

@@ -53,7 +53,7 @@ impl Drop for Lent<'_> {
         let Source::Unregistered(memory) = &mut self.source else { return };
         if memory.holders() > 1 {
             let error = Error::transport("call", "it was cut off by a panic", "see its message");
-            self.world.engine().shut_down(error);
+            self.world.engine().give_up(error);
         }
         std::mem::replace(memory, Memory::nothing()).return_loan();
     }

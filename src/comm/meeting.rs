@@ -23,7 +23,7 @@ use crate::rank::{Place, Rank};
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 13;
+pub const WIRE: u16 = 14;
 const MAGIC: &[u8] = b"circulant";
 /// Of a host with more, the first are told.
 const MOST_ADDRESSES: usize = 16;

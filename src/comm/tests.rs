@@ -585,3 +585,18 @@ fn a_rank_that_waits_does_something_else_meanwhile() {
         }
     });
 }
+
+#[test]
+fn a_rank_that_has_no_number_left_for_a_communicator_is_an_error_of_all() {
+    on_threads(Communicator::loopback(3, 2).unwrap(), |comm| {
+        drop(comm.duplicate().unwrap());
+        if comm.rank() == 1 {
+            comm.world.use_numbers(u32::MAX / 3);
+        }
+        for _ in 0..2 {
+            let Err(error) = comm.duplicate() else { panic!("rank 1 has none") };
+            assert!(error.to_string().contains("the rank at place 1 of those that call"), "{error}");
+        }
+        comm.barrier().unwrap();
+    });
+}

@@ -11,7 +11,7 @@ use crate::boot::Exchange;
 use crate::engine::crowd::Crowd;
 use crate::engine::rest::Ask;
 use crate::engine::{Engine, Handle, Operands, Source, Task, Waited};
-use crate::error::{self, Error, Result};
+use crate::error::{self, Result};
 use crate::locality::layout::{Domains, Layout};
 use crate::rank::Rank;
 use crate::transport::Region;
@@ -97,16 +97,24 @@ impl World {
         self.layout.as_ref()
     }
 
-    /// A number for a new communicator that no other has, in case that this rank is its first. Each rank has numbers
-    /// of its own, so that communicators may be made by several threads, and by several groups, at the same time.
-    pub(super) fn reserve_number(&self) -> Result<u32> {
+    /// A number for a new communicator that no other has, in case that this rank is its first; none where all are used up.
+    /// Each rank has numbers of its own, so that communicators may be made by several threads, and by several groups, at
+    /// the same time.
+    pub(super) fn reserve_number(&self) -> Option<u32> {
         let place = self.engine().place();
         let taken = self.next.fetch_add(1, Ordering::Relaxed);
         let number = taken.checked_mul(place.size).and_then(|number| number.checked_add(place.rank + 1));
-        number.ok_or_else(|| {
-            let what = format!("{taken} communicators have been made from rank {} on", place.rank);
-            Error::argument("split", what, "duplicate communicators once, and use them again")
-        })
+        if number.is_none() {
+            // It stays so.
+            self.next.fetch_sub(1, Ordering::Relaxed);
+        }
+        number
+    }
+
+    /// As if so many numbers had been used.
+    #[cfg(test)]
+    pub(super) fn use_numbers(&self, taken: u32) {
+        self.next.store(taken, Ordering::Relaxed);
     }
 
     /// The number that was reserved is not needed, if nobody has reserved one since.
@@ -298,7 +306,7 @@ impl World {
     }
 
     fn bid_farewell(&mut self) -> Result<()> {
-        let Some(farewell) = self.farewell.take() else { return Ok(()) };
+        let Some(farewell) = self.farewell.take().filter(|_| self.engine.is_own()) else { return Ok(()) };
         self.spare.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();

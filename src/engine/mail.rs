@@ -51,7 +51,9 @@ impl Engine {
     pub(super) fn handle(&mut self, event: Event) -> Result<()> {
         match event {
             Event::Moved => {
-                self.operations.iter_mut().flatten().for_each(|entry| entry.stirs += 1);
+                // Of whichever call it is: what travels in slots is none.
+                let long = self.operations.iter_mut().flatten().filter(|entry| !entry.operation.is_small());
+                long.for_each(|entry| entry.stirs += 1);
                 Ok(())
             }
             Event::Sent(token) => match self.io.tokens.give_back(token) {

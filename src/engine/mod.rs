@@ -46,6 +46,7 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::fold::Fold;
+use crate::forks;
 use crate::plan::Plan;
 use crate::rank::{Place, Rank};
 use crate::transport::{Limits, Region, Transport};
@@ -105,6 +106,8 @@ pub struct Engine {
     broken: Option<Error>,
     /// Operators that no operation needs any more. Where they go, their user's code runs.
     discarded: Vec<Arc<dyn Fold>>,
+    /// The process that it is of.
+    generation: u32,
 }
 
 struct Entry {
@@ -162,6 +165,7 @@ impl Engine {
             eldest: None,
             broken: None,
             discarded: Vec::new(),
+            generation: forks::generation(),
         })
     }
 
@@ -279,10 +283,11 @@ impl Engine {
         peers.iter().copied().filter(|&rank| self.io.slots.wide(rank).is_none()).collect()
     }
 
-    /// Adds wide channels to some ranks; what to tell them.
+    /// Adds wide channels to some ranks; what to tell them. Who has no memory for it tells all, as they wait for that.
     pub fn add_channels(&mut self, peers: &[Rank]) -> Result<Card> {
         self.check()?;
-        self.io.slots.add(&mut *self.io.transport, peers, slots::WIDE, 0)
+        let added = self.io.slots.add(&mut *self.io.transport, peers, slots::WIDE, 0);
+        added.map_err(|error| self.fail(error))
     }
 
     /// Connects channels that were added, given where the ranks that they go to have theirs.
@@ -292,7 +297,8 @@ impl Engine {
         }
         // What is kept goes by the channels that there were.
         self.rest = Rest::default();
-        self.io.slots.connect(&*self.io.transport, own, there)
+        let connected = self.io.slots.connect(&*self.io.transport, own, there);
+        connected.map_err(|error| self.fail(error))
     }
 
     /// A communicator is used no more.
@@ -410,7 +416,19 @@ impl Engine {
     pub fn check(&self) -> Result<()> {
         match &self.broken {
             Some(error) => Err(error.clone()),
+            None if self.generation != forks::generation() => Err(Error::argument(
+                "call",
+                "the process is a forked child of the one that joined",
+                "leave calls to the parent, or let the child start a program of its own (exec)",
+            )),
             None => Ok(()),
+        }
+    }
+
+    /// Nothing can be said about its state any more: all ranks are told, unless there was an error before.
+    pub fn give_up(&mut self, error: Error) {
+        if self.broken.is_none() {
+            self.fail(error);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Watches over a wait: hears what the lifeline knows, and says after a while what is waited for.
 //!
 //! Without it a rank that waits for a dead one waits for ever. A wait that lasts [`ASK_AFTER`] asks the
-//! rank that must act what it is doing: two ranks in different calls of one number disagree, and get an
+//! rank that must act what it is doing, and later again: two ranks in different calls of one number disagree, and get an
 //! error. A wait that lasts longer is told on the standard error, with round, block, peer and whoever
-//! the peer waits for; a deadline, where the user has set one, ends it.
+//! the peer waits for by then; a deadline, where the user has set one, ends it.
 #![forbid(unsafe_code)]
 
 use std::os::fd::BorrowedFd;
@@ -23,8 +23,12 @@ use crate::rank::Rank;
 const ANNOUNCE_AFTER: Duration = Duration::from_millis(1);
 /// A wait of this length is not normal any more.
 pub const ASK_AFTER: Duration = Duration::from_secs(1);
+/// Then it asks whenever the wait has doubled, and so often at least.
+const ASK_EVERY: Duration = Duration::from_secs(30);
 /// How long an answer may take before it is used as far as it came.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// What one look adds to a wait, at most: a rank that is suspended, or does something else, does not wait meanwhile.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// When a long wait is told, and when it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,22 +44,33 @@ pub struct Vigil {
     lifeline: Option<Lifeline>,
     status: Arc<Status>,
     limits: Limits,
-    /// The name of the call that peers who ask are told of: of several that are waited for, the one told of last.
-    told: Option<u64>,
 }
 
 /// A wait for an operation, since something happened to it.
 pub struct Wait {
     since: Instant,
-    /// How much had happened to it by then.
+    /// When it was looked after last, and how long it had lasted by then.
+    looked: Instant,
+    lasted: Duration,
+    /// How much had happened to it when it began.
     stirs: u64,
-    /// The call's name, once peers that ask were told of it; not at first, as most waits are over in a moment. Then
-    /// until its end, as it takes a while to put in words, unless they are told of another one.
+    /// The call's name, once peers that ask are told of it; not at first, as most waits are over in a moment. Then
+    /// until its end, as it takes a while to put in words.
     entered: Option<u64>,
-    /// They were told what it waits for, too.
+    /// They are told what it waits for, too.
     announced: bool,
-    asked: Option<Instant>,
+    question: Option<Question>,
+    ask_at: Duration,
     tell_at: Option<Duration>,
+}
+
+/// What was asked last.
+struct Question {
+    /// Its number, where there is somebody to ask.
+    id: Option<u32>,
+    at: Instant,
+    /// Whether it is asked to tell of a wait, or to end one.
+    due: bool,
 }
 
 /// What a wait is for, in words that peers understand.
@@ -69,6 +84,25 @@ pub struct Waiting {
 }
 
 impl Wait {
+    fn new(now: Instant, stirs: u64, entered: Option<u64>, tell_at: Option<Duration>) -> Self {
+        Wait {
+            since: now,
+            looked: now,
+            lasted: Duration::ZERO,
+            stirs,
+            entered,
+            announced: false,
+            question: None,
+            ask_at: ASK_AFTER,
+            tell_at,
+        }
+    }
+
+    fn look(&mut self, now: Instant) {
+        self.lasted += (now - self.looked).min(LOOK);
+        self.looked = now;
+    }
+
     /// Whether nothing has happened to the operation for a while, to which so much has happened by now.
     pub fn stands(&self, stirs: u64) -> bool {
         self.stirs == stirs && self.since.elapsed() >= ANNOUNCE_AFTER
@@ -78,7 +112,7 @@ impl Wait {
 impl Vigil {
     /// A watch with a lifeline, or without (ranks of one process die together).
     pub fn new(lifeline: Option<Lifeline>, status: Arc<Status>, limits: Limits) -> Self {
-        Vigil { lifeline, status, limits, told: None }
+        Vigil { lifeline, status, limits }
     }
 
     /// Readable when there is news.
@@ -106,16 +140,14 @@ impl Vigil {
 
     /// The wait, if any, is over.
     pub fn rest(&mut self, wait: &mut Option<Wait>) {
-        if wait.take().is_some_and(|wait| self.tells_of(&wait)) {
-            self.rest_all();
+        if let Some(name) = wait.take().and_then(|wait| wait.entered) {
+            self.status.leave(name);
         }
     }
 
-    /// Nothing is waited for any more that peers were told of.
+    /// Nothing is waited for any more.
     pub fn rest_all(&mut self) {
-        if self.told.take().is_some() {
-            self.status.leave();
-        }
+        self.status.leave_all();
     }
 
     /// Looks after a wait for an operation to which so much has happened: to be called before each sleep, and
@@ -127,49 +159,48 @@ impl Vigil {
         waiting: impl FnOnce() -> Waiting,
     ) -> Result<()> {
         self.check()?;
-        let now = Instant::now();
-        let tell_at = self.limits.tell;
-        let fresh = |entered| Wait { since: now, stirs, entered, announced: false, asked: None, tell_at };
-        let wait = watched.get_or_insert_with(|| fresh(None));
-        if wait.stirs != stirs {
-            if wait.announced && self.tells_of(wait) {
-                self.status.awaits(None);
-            }
-            *wait = fresh(wait.entered);
+        let (now, tell_at) = (Instant::now(), self.limits.tell);
+        let wait = watched.get_or_insert_with(|| Wait::new(now, stirs, None, tell_at));
+        wait.look(now);
+        if let Some(name) = wait.entered {
+            self.status.sees(name, wait.stirs == stirs);
         }
-        let lasted = now - wait.since;
-        if lasted < ANNOUNCE_AFTER {
+        if wait.stirs != stirs {
+            *wait = Wait::new(now, stirs, wait.entered, tell_at);
+        }
+        if wait.lasted < ANNOUNCE_AFTER {
             return Ok(());
         }
-        // Again where another call's wait was told of since, and is over.
-        if !std::mem::replace(&mut wait.announced, true) || self.told.is_none() {
+        if !std::mem::replace(&mut wait.announced, true) {
             wait.entered = Some(self.announce(&waiting()));
             return Ok(());
         }
-        if lasted < ASK_AFTER {
+        let reached = |at: Option<Duration>| at.is_some_and(|at| wait.lasted >= at);
+        let (tells, ends) = (reached(wait.tell_at), reached(self.limits.end));
+        if wait.lasted < ASK_AFTER && !tells && !ends {
             return Ok(());
         }
         let waiting = waiting();
-        let Some(asked) = wait.asked else {
-            wait.asked = Some(now);
-            self.ask(&waiting);
+        let due = tells || ends;
+        let asked = wait.question.take_if(|asked| !due || asked.due);
+        let Some(asked) = asked.filter(|_| due || wait.lasted < wait.ask_at) else {
+            wait.ask_at = wait.lasted + wait.lasted.clamp(ASK_AFTER, ASK_EVERY);
+            wait.question = Some(Question { id: self.ask(&waiting), at: now, due });
             return Ok(());
         };
-        let answer = self.lifeline.as_ref().and_then(|lifeline| Some((lifeline.rank(), lifeline.answer()?)));
-        if let Some((rank, answer)) = &answer {
-            agree(*rank, &waiting, answer)?;
+        let answer = self.answer(&asked, &waiting)?;
+        let complete = answer.as_ref().is_none_or(|answer| answer.complete) || now - asked.at > ANSWER_WITHIN;
+        if !due || !complete {
+            wait.question = Some(asked);
+            return Ok(());
         }
-        let answer = answer.map(|(_, answer)| answer);
-        let complete = answer.as_ref().is_none_or(|answer| answer.complete) || now - asked > ANSWER_WITHIN;
-        if complete && wait.tell_at.is_some_and(|at| lasted >= at) {
-            wait.tell_at = Some(lasted * 2);
-            wait.asked = None;
-            error::tell(self.report(&waiting, lasted, answer.as_ref()));
+        let report = report(&waiting, wait.lasted, answer.as_ref());
+        if ends {
+            return Err(Error::Stalled(report));
         }
-        match self.limits.end {
-            Some(end) if lasted >= end => Err(Error::Stalled(self.report(&waiting, lasted, answer.as_ref()))),
-            _ => Ok(()),
-        }
+        wait.tell_at = Some(wait.lasted * 2);
+        error::tell(report);
+        Ok(())
     }
 
     /// Tells all other ranks of an error that they cannot know; what came from them is no news to them.
@@ -214,33 +245,34 @@ impl Vigil {
         }
     }
 
-    /// Whether peers that ask are told of this wait's call, and not of another's.
-    fn tells_of(&self, wait: &Wait) -> bool {
-        wait.entered.is_some() && wait.entered == self.told
-    }
-
     /// Has peers that ask told of a call, and what it waits for; the call's name.
-    fn announce(&mut self, waiting: &Waiting) -> u64 {
+    fn announce(&self, waiting: &Waiting) -> u64 {
         let name = waiting.call.name();
-        if self.told.replace(name) != Some(name) {
-            self.status.enter(waiting.call.signature.to_string(), name);
-        }
-        self.status.awaits(waiting.awaited());
+        self.status.waits(name, || waiting.call.signature.to_string(), waiting.awaited());
         name
     }
 
-    fn ask(&mut self, waiting: &Waiting) {
-        // Once more, as another call's wait may have been told of since.
+    fn ask(&self, waiting: &Waiting) -> Option<u32> {
+        // Peers are told of what is waited for by now.
         self.announce(waiting);
-        if let (Some(lifeline), Some(awaited)) = (&self.lifeline, waiting.awaited()) {
-            lifeline.ask(awaited.peer);
-        }
+        let (lifeline, awaited) = self.lifeline.as_ref().zip(waiting.awaited())?;
+        lifeline.ask(awaited.peer, waiting.call.communicator)
     }
 
-    fn report(&self, waiting: &Waiting, lasted: Duration, answer: Option<&Answer>) -> String {
-        let said = answer.map_or(String::new(), |answer| format!("; {}", answer.text));
-        format!("{waiting} for {} s{said}", lasted.as_secs())
+    /// What is known of a question; an error where that is a call that does not go with this one.
+    fn answer(&self, asked: &Question, waiting: &Waiting) -> Result<Option<Answer>> {
+        let Some((lifeline, id)) = self.lifeline.as_ref().zip(asked.id) else { return Ok(None) };
+        let answer = lifeline.answer(id);
+        if let Some(answer) = &answer {
+            agree(lifeline.rank(), waiting, answer)?;
+        }
+        Ok(answer)
     }
+}
+
+fn report(waiting: &Waiting, lasted: Duration, answer: Option<&Answer>) -> String {
+    let said = answer.map_or(String::new(), |answer| format!("; {}", answer.text));
+    format!("{waiting} for {} s{said}", lasted.as_secs())
 }
 
 /// Whether the peer is in another call of the same communicator and number. What it does on others is no concern of this call.
@@ -320,8 +352,12 @@ mod tests {
             Waits { number, peer, wait: None }
         }
 
-        /// Looked after when so much has happened to it.
         fn watch(&mut self, vigil: &mut Vigil, stirs: u64) {
+            self.looked_after(vigil, stirs).unwrap();
+        }
+
+        /// When so much has happened to it.
+        fn looked_after(&mut self, vigil: &mut Vigil, stirs: u64) -> Result<()> {
             let call = Call {
                 communicator: 0,
                 number: self.number,
@@ -329,13 +365,13 @@ mod tests {
             };
             let from = Leg { peer: self.peer, blocks: Blocks::Nothing };
             let awaits = Some(Awaits::Arrival { round: 0, from });
-            vigil.watch(&mut self.wait, stirs, || Waiting { call, rounds: 1, awaits }).unwrap();
+            vigil.watch(&mut self.wait, stirs, || Waiting { call, rounds: 1, awaits })
         }
 
         /// The same when it has lasted for some time.
         fn last(&mut self, vigil: &mut Vigil, stirs: u64) {
             self.watch(vigil, stirs);
-            self.wait.as_mut().unwrap().since -= ANNOUNCE_AFTER;
+            self.wait.as_mut().unwrap().looked -= ANNOUNCE_AFTER;
             self.watch(vigil, stirs);
         }
     }
@@ -343,7 +379,7 @@ mod tests {
     fn vigil() -> (Vigil, impl Fn() -> String) {
         let status = Arc::<Status>::default();
         let vigil = Vigil::new(None, Arc::clone(&status), Limits { tell: None, end: None });
-        (vigil, move || status.report().sentence(0))
+        (vigil, move || status.report(0).sentence(0))
     }
 
     const IDLE: &str = "rank 0 is alive, in no call (0 made)";
@@ -381,17 +417,36 @@ mod tests {
         one.watch(&mut vigil, 1);
         assert_eq!(said(), waits_for(6, 2), "what happens to one is nothing to the other");
         vigil.rest(&mut two.wait);
-        assert_eq!(said(), IDLE);
+        assert_eq!(said(), "rank 0 is alive, in barrier #5, waits for nobody");
         one.last(&mut vigil, 1);
         assert_eq!(said(), waits_for(5, 1));
-        two.last(&mut vigil, 1);
-        vigil.rest(&mut one.wait);
-        assert_eq!(said(), waits_for(6, 2), "which is not over");
-        one.last(&mut vigil, 1);
         vigil.rest(&mut one.wait);
         assert_eq!(said(), IDLE);
-        two.watch(&mut vigil, 1);
-        assert_eq!(said(), waits_for(6, 2), "though nothing has happened to it");
+    }
+
+    /// The words in which a wait ends that may last so long, and is looked after every so often.
+    fn ends(limit: Duration, every: Duration, looks: u32) -> Option<String> {
+        let mut vigil = Vigil::new(None, Arc::default(), Limits { tell: None, end: Some(limit) });
+        let mut waits = Waits::new(5, 2);
+        (0..looks).find_map(|_| {
+            let ended = waits.looked_after(&mut vigil, 0);
+            waits.wait.as_mut()?.looked -= every;
+            ended.err().map(|error| error.to_string())
+        })
+    }
+
+    #[test]
+    fn a_wait_ends_after_its_limit_however_short() {
+        let ended = ends(Duration::from_millis(300), Duration::from_millis(100), 6).unwrap();
+        assert!(ended.contains("barrier #5: waits for word from rank 2 (round 0 of 1) for 0 s"), "{ended}");
+        assert!(ends(Duration::from_millis(300), Duration::from_millis(40), 6).is_none());
+    }
+
+    #[test]
+    fn a_rank_that_is_suspended_does_not_wait_meanwhile() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(ends(Duration::from_secs(30), hour, 20), None);
+        assert!(ends(Duration::from_secs(30), hour, 40).unwrap().contains("for 31 s"));
     }
 
     #[test]
@@ -404,7 +459,7 @@ mod tests {
         let waiting = Waiting { call: call(1, Collective::Barrier), rounds: 1, awaits: None };
         let checked = |theirs: Call| {
             let made = Some((theirs.name(), theirs.signature.to_string()));
-            agree(0, &waiting, &Answer { rank: 2, call: made, text: String::new(), complete: true })
+            agree(0, &waiting, &Answer { id: 0, rank: 2, call: made, text: String::new(), complete: true })
         };
         assert!(checked(call(2, Collective::Finalize)).is_ok());
         assert!(checked(call(1, Collective::Barrier)).is_ok());

@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 const NAP: Duration = Duration::from_millis(100);
 /// The sleep while a transport is busy: nothing wakes us when it no longer is.
 const SHORT_NAP: Duration = Duration::from_micros(200);
+/// Who has so much to do that it does not sleep looks after waits every so many turns.
+const MANY: u32 = 4096;
 /// How long a rank that leaves waits for its neighbours' goodbyes.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
@@ -108,8 +110,13 @@ impl Engine {
 
     fn wait_or_err(&mut self, handle: Handle) -> Result<Waited> {
         let soon = self.is_all_done_soon();
+        let mut turns = 0_u32;
         while !self.is_done(handle) {
             let happened = !self.is_quiet() && self.progress()?;
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(MANY) {
+                self.watch_all(handle)?;
+            }
             if self.jammed {
                 self.look_after(handle)?;
             }
@@ -159,6 +166,20 @@ impl Engine {
         self.vigil.watch(wait, *stirs, || operation.waiting())
     }
 
+    /// The same for what this thread waits for, and for what others do, who cannot come in meanwhile.
+    fn watch_all(&mut self, handle: Handle) -> Result<()> {
+        self.watch(handle)?;
+        if self.awaiting == 0 {
+            return Ok(());
+        }
+        for other in 0..self.operations.len() {
+            if self.operations[other].as_ref().is_some_and(|entry| entry.awaited) {
+                self.watch(other)?;
+            }
+        }
+        Ok(())
+    }
+
     fn rest_from(&mut self, handle: Handle) {
         if let Some(Some(entry)) = self.operations.get_mut(handle) {
             self.vigil.rest(&mut entry.wait);
@@ -166,7 +187,7 @@ impl Engine {
     }
 
     fn sleep(&mut self, handle: Handle) -> Result<()> {
-        self.watch(handle)?;
+        self.watch_all(handle)?;
         if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
             meanwhile();
         }

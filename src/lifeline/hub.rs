@@ -7,7 +7,7 @@
 //! graph ⌈log₂ p⌉ hops suffice.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use rustix::event::PollFlags;
 use super::gate::{Entered, Gate};
 use super::inquiry::Inquiry;
 use super::link::{Link, Received};
-use super::news::{Board, News};
+use super::news::{Board, News, QUESTIONS};
 use super::status::{Report, Status};
 use super::wire::Message;
 use crate::rank::{Place, Rank};
@@ -37,7 +37,11 @@ pub struct Hub {
     joined: u64,
     /// Neighbours that said goodbye.
     left: BTreeSet<Rank>,
-    inquiry: Option<Inquiry>,
+    /// The newest questions of this rank, each of them for a wait of its own; how many there have been.
+    inquiries: VecDeque<Inquiry>,
+    asked: u32,
+    /// How far on the circle neighbours stand, at any rank.
+    strides: BTreeSet<u32>,
     ending: Option<Instant>,
 }
 
@@ -66,7 +70,9 @@ impl Hub {
             links: BTreeMap::new(),
             joined: 0,
             left: BTreeSet::new(),
-            inquiry: None,
+            inquiries: VecDeque::new(),
+            asked: 0,
+            strides: BTreeSet::new(),
             ending: None,
         }
     }
@@ -108,6 +114,7 @@ impl Hub {
 
     /// A connection stands; it gets the news if there is some already.
     pub fn join(&mut self, rank: Rank, stream: Arc<TcpStream>) {
+        self.strides.insert(self.from_to(self.place.rank, rank));
         match Link::new(rank, stream) {
             Ok(mut link) => {
                 if let Some(news) = self.board.fatal() {
@@ -132,14 +139,20 @@ impl Hub {
         }
     }
 
-    /// Begins a chain of questions; an older one is forgotten.
-    pub fn ask(&mut self, peer: Rank) {
+    /// Begins a chain of questions for a call on a communicator, by the number that its answer has; of too many the oldest
+    /// is forgotten. None where there is no such peer.
+    pub fn ask(&mut self, peer: Rank, communicator: u32) -> Option<u32> {
         if peer >= self.place.size {
-            return;
+            return None;
         }
-        let id = self.inquiry.as_ref().map_or(0, |inquiry| inquiry.id().wrapping_add(1));
-        self.inquiry = Some(Inquiry::new(id, self.place.rank, peer));
-        self.ask_next();
+        let id = self.asked;
+        self.asked = id.wrapping_add(1);
+        if self.inquiries.len() == QUESTIONS {
+            self.inquiries.pop_front();
+        }
+        self.inquiries.push_back(Inquiry::new(id, self.place.rank, peer, communicator));
+        self.ask_next(id);
+        Some(id)
     }
 
     /// Says goodbye; the links stay.
@@ -213,13 +226,13 @@ impl Hub {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Question { .. } => {
-                let report = self.status.report();
+            Message::Question { communicator, .. } => {
+                let report = self.status.report(communicator);
                 self.answer_for(message, report);
             }
             Message::Reply { from, id, report, .. } => {
-                if self.inquiry.as_mut().is_some_and(|inquiry| inquiry.hears(id, from, report)) {
-                    self.ask_next();
+                if self.inquiries.iter_mut().any(|inquiry| inquiry.hears(id, from, report.clone())) {
+                    self.ask_next(id);
                 }
             }
             Message::Fatal(_) | Message::Goodbye => {}
@@ -228,25 +241,50 @@ impl Hub {
 
     /// Answers a question with what is known of the rank that it is for. A reply has no answer.
     fn answer_for(&mut self, message: Message, report: Report) {
-        if let Message::Question { from, to, id } = message {
+        if let Message::Question { from, to, id, .. } = message {
             self.carry(from, Message::Reply { from: to, to: from, id, report });
         }
     }
 
     /// Leaves what is known for the engine, then asks whom the chain has come to.
-    fn ask_next(&mut self) {
-        let Some(inquiry) = &self.inquiry else { return };
-        self.board.answered(inquiry.answer());
+    fn ask_next(&mut self, id: u32) {
+        let Some(inquiry) = self.inquiries.iter().find(|inquiry| inquiry.id() == id) else { return };
+        self.board.answered(inquiry.answer(|peer| self.between(peer)));
         if let Some(to) = inquiry.asks() {
-            let question = Message::Question { from: self.place.rank, to, id: inquiry.id() };
-            self.carry(to, question);
+            let communicator = inquiry.communicator();
+            self.carry(to, Message::Question { from: self.place.rank, to, id, communicator });
         }
+    }
+
+    /// The ranks over which a question goes to a peer, and its reply comes back, where nobody has left.
+    fn between(&self, peer: Rank) -> Vec<Rank> {
+        let me = self.place.rank;
+        let mut over: Vec<Rank> = self.way(me, peer).into_iter().chain(self.way(peer, me)).collect();
+        over.sort_unstable();
+        over.dedup();
+        over
+    }
+
+    /// The ranks between two on the overlay, which looks the same from each.
+    fn way(&self, from: Rank, to: Rank) -> Vec<Rank> {
+        let size = self.place.size;
+        let next = |at: &Rank| {
+            let there = self.strides.iter().map(|&stride| Place { rank: *at, size }.after(stride));
+            let next = there.min_by_key(|&rank| self.from_to(rank, to))?;
+            (next != to && self.from_to(next, to) < self.from_to(*at, to)).then_some(next)
+        };
+        std::iter::successors(Some(from), next).skip(1).collect()
+    }
+
+    /// How far a rank stands before another one on the circle.
+    fn from_to(&self, from: Rank, to: Rank) -> u32 {
+        Place { rank: to, size: self.place.size }.before(from)
     }
 
     /// The link to the neighbour that stands least before `to`, if it stands nearer than this rank.
     fn towards(&mut self, to: Rank) -> Option<&mut Link> {
         let Place { rank: me, size } = self.place;
-        let before = |rank: Rank| Place { rank: to, size }.before(rank); // (to - rank) mod p
+        let before = |rank: Rank| Place { rank: to, size }.before(rank);
         let left = &self.left;
         let there = self.links.values_mut().filter(|link| !left.contains(&link.rank));
         there.min_by_key(|link| before(link.rank)).filter(|link| before(link.rank) < before(me))

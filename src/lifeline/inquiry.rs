@@ -5,17 +5,19 @@
 #![forbid(unsafe_code)]
 
 use super::news::Answer;
-use super::status::Report;
+use super::status::{Report, communicator_of};
 use crate::rank::Rank;
 
 /// A longer chain is told by so many reports at its start and as many at its end.
 const TOLD_AT_EACH_END: usize = 4;
 
-/// The newest question of this rank, with what has been answered.
+/// A question of this rank, with what has been answered.
 pub struct Inquiry {
     id: u32,
     me: Rank,
     first: Rank,
+    /// Where the call is that it is asked for.
+    communicator: u32,
     reports: Vec<(Rank, Report)>,
 }
 
@@ -31,9 +33,9 @@ enum Chain {
 }
 
 impl Inquiry {
-    /// The question `id` of rank `me`, which begins with `first`.
-    pub fn new(id: u32, me: Rank, first: Rank) -> Self {
-        Inquiry { id, me, first, reports: Vec::new() }
+    /// The question `id` of rank `me`, which begins with `first`, for a call on a communicator.
+    pub fn new(id: u32, me: Rank, first: Rank, communicator: u32) -> Self {
+        Inquiry { id, me, first, communicator, reports: Vec::new() }
     }
 
     /// The number that replies must carry.
@@ -49,6 +51,12 @@ impl Inquiry {
         }
     }
 
+    /// On which communicator above all: that of the call in which the one before waits for it.
+    pub fn communicator(&self) -> u32 {
+        let last = self.reports.last().and_then(|(_, report)| report.call());
+        last.map_or(self.communicator, |(number, _)| communicator_of(number))
+    }
+
     /// Takes a reply; false if nobody waits for it.
     pub fn hears(&mut self, id: u32, from: Rank, report: Report) -> bool {
         let awaited = id == self.id && self.asks() == Some(from);
@@ -58,11 +66,11 @@ impl Inquiry {
         awaited
     }
 
-    /// What is known so far.
-    pub fn answer(&self) -> Answer {
+    /// What is known so far. `over` gives the ranks that lie between this one and another, there and back.
+    pub fn answer(&self, over: impl Fn(Rank) -> Vec<Rank>) -> Answer {
         let mut told = self.told();
         match self.chain() {
-            Chain::Asks(rank) => told.push(format!("rank {rank} has not answered")),
+            Chain::Asks(rank) => told.push(unanswered(rank, &over(rank))),
             Chain::Circle => told
                 .iter_mut()
                 .next_back()
@@ -71,7 +79,7 @@ impl Inquiry {
             Chain::End => {}
         }
         let call = self.reports.first().and_then(|(_, report)| report.call());
-        Answer { rank: self.first, call, text: told.join("; "), complete: self.asks().is_none() }
+        Answer { id: self.id, rank: self.first, call, text: told.join("; "), complete: self.asks().is_none() }
     }
 
     fn chain(&self) -> Chain {
@@ -102,6 +110,16 @@ impl Inquiry {
     }
 }
 
+/// Who is stopped does not carry what others say either.
+fn unanswered(rank: Rank, over: &[Rank]) -> String {
+    let over: Vec<String> = over.iter().map(Rank::to_string).collect();
+    match &over[..] {
+        [] => format!("rank {rank} has not answered"),
+        [one] => format!("rank {rank} has not answered, or rank {one} does not pass it on"),
+        _ => format!("rank {rank} has not answered, or one of ranks {} does not pass it on", over.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,33 +130,56 @@ mod tests {
         Report::Busy { name: "broadcast".into(), number: 6, awaited: Some(awaited) }
     }
 
+    fn answer(inquiry: &Inquiry) -> Answer {
+        inquiry.answer(|_| Vec::new())
+    }
+
+    #[test]
+    fn each_is_asked_about_the_communicator_on_which_it_is_waited_for() {
+        let mut inquiry = Inquiry::new(1, 2, 1, 7);
+        assert_eq!(inquiry.communicator(), 7);
+        let awaited = Awaited { peer: 0, what: Awaiting::Readiness, round: 0, rounds: 1 };
+        let other = Report::Busy { name: "barrier".into(), number: 9 << 32 | 4, awaited: Some(awaited) };
+        inquiry.hears(1, 1, other);
+        assert_eq!(inquiry.communicator(), 9);
+    }
+
+    #[test]
+    fn who_has_not_answered_is_told_with_who_stands_between() {
+        let inquiry = Inquiry::new(1, 2, 1, 0);
+        let text = |over: &[Rank]| inquiry.answer(|_| over.to_vec()).text;
+        assert_eq!(text(&[]), "rank 1 has not answered");
+        assert_eq!(text(&[5]), "rank 1 has not answered, or rank 5 does not pass it on");
+        assert_eq!(text(&[5, 7]), "rank 1 has not answered, or one of ranks 5, 7 does not pass it on");
+    }
+
     #[test]
     fn the_chain_ends_at_the_culprit() {
-        let mut inquiry = Inquiry::new(1, 2, 1);
+        let mut inquiry = Inquiry::new(1, 2, 1, 0);
         assert_eq!(inquiry.asks(), Some(1));
         assert!(inquiry.hears(1, 1, waits(0)));
         assert_eq!(inquiry.asks(), Some(0));
-        assert!(inquiry.answer().text.ends_with("(round 1 of 9); rank 0 has not answered"));
-        assert!(!inquiry.answer().complete);
+        assert!(answer(&inquiry).text.ends_with("(round 1 of 9); rank 0 has not answered"));
+        assert!(!answer(&inquiry).complete);
         assert!(inquiry.hears(1, 0, Report::Idle { made: 5 }));
-        assert!(inquiry.answer().text.ends_with("(round 1 of 9); rank 0 is alive, in no call (5 made)"));
-        assert!(inquiry.answer().complete);
+        assert!(answer(&inquiry).text.ends_with("(round 1 of 9); rank 0 is alive, in no call (5 made)"));
+        assert!(answer(&inquiry).complete);
     }
 
     #[test]
     fn a_circle_is_named() {
         for closing in [1, 2, 3] {
-            let mut inquiry = Inquiry::new(1, 3, 1);
+            let mut inquiry = Inquiry::new(1, 3, 1, 0);
             inquiry.hears(1, 1, waits(2));
             inquiry.hears(1, 2, waits(closing));
-            assert!(inquiry.answer().text.ends_with(", which closes the circle"));
+            assert!(answer(&inquiry).text.ends_with(", which closes the circle"));
             assert_eq!(inquiry.asks(), None);
         }
     }
 
     #[test]
     fn replies_that_nobody_awaits_are_ignored() {
-        let mut inquiry = Inquiry::new(5, 3, 1);
+        let mut inquiry = Inquiry::new(5, 3, 1, 0);
         assert!(!inquiry.hears(4, 1, Report::Left));
         assert!(!inquiry.hears(5, 2, Report::Left));
         assert!(inquiry.hears(5, 1, Report::Left));
@@ -147,9 +188,9 @@ mod tests {
 
     #[test]
     fn a_long_chain_is_told_by_its_ends() {
-        let mut inquiry = Inquiry::new(1, 0, 1);
+        let mut inquiry = Inquiry::new(1, 0, 1, 0);
         (1..100).for_each(|rank| assert!(inquiry.hears(1, rank, waits(rank + 1))));
-        let text = inquiry.answer().text;
+        let text = answer(&inquiry).text;
         assert!(text.contains("; 91 more; rank 96 is alive"), "{text}");
         assert!(text.ends_with("rank 100 has not answered"), "{text}");
     }

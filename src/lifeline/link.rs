@@ -180,7 +180,7 @@ mod tests {
     fn a_message_that_comes_in_pieces_is_heard_whole() {
         let (mut link, mut theirs) = link();
         theirs.set_nodelay(true).unwrap();
-        let question = Message::Question { from: 0, to: 1, id: 7 };
+        let question = Message::Question { from: 0, to: 1, id: 7, communicator: 0 };
         for byte in question.encode() {
             assert!(link.receive(2).messages.is_empty());
             theirs.write_all(&[byte]).unwrap();
@@ -193,7 +193,8 @@ mod tests {
     #[test]
     fn a_peer_that_does_not_read_costs_bounded_memory_and_still_gets_the_news() {
         let (mut link, mut theirs) = link();
-        let question = [Message::Question { from: 0, to: 1, id: 7 }.encode(), vec![0; 999]].concat();
+        let question =
+            [Message::Question { from: 0, to: 1, id: 7, communicator: 0 }.encode(), vec![0; 999]].concat();
         while link.outgoing.len() <= QUEUE {
             link.offer(&question);
         }

@@ -31,6 +31,7 @@ use std::thread::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
+use crate::threads;
 use gate::Gate;
 use hub::Hub;
 use news::{Answer, Board, News};
@@ -55,9 +56,7 @@ impl Lifeline {
         let board = Arc::new(Board::new()?);
         let shared = Arc::new(Shared::new(Hub::new(place, status, Arc::clone(&board), gate))?);
         let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name(format!("lifeline {me}"))
-            .spawn(move || theirs.watch(me))
+        let thread = threads::start(format!("lifeline {me}"), move || theirs.watch(me))
             .map_err(|e| Error::boot(format!("rank {me} cannot start a thread: {e}"), "raise `ulimit -u`"))?;
         Ok(Lifeline { me, board, shared, thread: Some(thread) })
     }
@@ -91,16 +90,17 @@ impl Lifeline {
         self.shared.act(|hub| hub.settle(news, false));
     }
 
-    /// Asks `peer` what it is doing, and then whomever it waits for, and so on. Returns at once; see
-    /// [`answer`](Self::answer). A rank that does not exist is not asked.
-    pub fn ask(&self, peer: Rank) {
-        self.shared.act(|hub| hub.ask(peer));
+    /// Asks `peer` what it is doing, above all on a communicator, and then whomever it waits for, and so on. Returns at
+    /// once, with the number of the question, by which there is an [`answer`](Self::answer); a rank that does not exist is
+    /// not asked.
+    pub fn ask(&self, peer: Rank, communicator: u32) -> Option<u32> {
+        self.shared.act(|hub| hub.ask(peer, communicator))
     }
 
-    /// What is known of the newest question: complete, or as far as the ranks have answered by now
-    /// (one that is stopped never does). `None` before the first question.
-    pub fn answer(&self) -> Option<Answer> {
-        self.board.answer()
+    /// What is known of a question: complete, or as far as the ranks have answered by now
+    /// (one that is stopped never does). `None` where some thirty were asked since.
+    pub fn answer(&self, question: u32) -> Option<Answer> {
+        self.board.answer(question)
     }
 
     /// Says goodbye to the neighbours and stays: after it the end of this process is no loss to them, and

@@ -1,10 +1,11 @@
-//! What the lifeline's thread leaves for the engine: the first fatal news, and the newest answer.
+//! What the lifeline's thread leaves for the engine: the first fatal news, and the newest answers.
 //!
 //! A look that finds no news costs one atomic load. There is one fatal news for each rank, the first
 //! that it hears: a communicator is broken by one as by ten, and relaying no more than one keeps the
 //! traffic of a flood below the number of connections, however many ranks fail after it.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -44,6 +45,8 @@ impl From<News> for Error {
 /// What the ranks said that were asked, beginning with `rank`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
+    /// To which question.
+    pub id: u32,
     /// Who was asked first.
     pub rank: Rank,
     /// The call that it is in: its number, and what it is.
@@ -66,9 +69,13 @@ pub(super) struct Board {
 struct Notes {
     news: Option<News>,
     news_unread: bool,
-    answer: Option<Answer>,
+    /// The newest to each question, in their order; the oldest go.
+    answers: VecDeque<Answer>,
     answer_unread: bool,
 }
+
+/// Questions whose answers are kept: more than threads of a rank wait for long.
+pub(super) const QUESTIONS: usize = 32;
 
 impl Board {
     pub fn new() -> Result<Self> {
@@ -97,13 +104,13 @@ impl Board {
         notes.news.clone()
     }
 
-    /// The answer so far to the newest question.
-    pub fn answer(&self) -> Option<Answer> {
+    /// The answer so far to a question, unless it was forgotten for others.
+    pub fn answer(&self, id: u32) -> Option<Answer> {
         let mut notes = self.notes();
         if std::mem::take(&mut notes.answer_unread) {
             self.show(&notes);
         }
-        notes.answer.clone()
+        notes.answers.iter().find(|answer| answer.id == id).cloned()
     }
 
     /// Leaves fatal news, which wakes the engine if it is another's; false if there was some already.
@@ -119,11 +126,17 @@ impl Board {
         true
     }
 
-    /// Leaves what is known of the newest question; wakes the engine when that is all.
+    /// Leaves what is known of a question; wakes the engine when that is all.
     pub fn answered(&self, answer: Answer) {
         let mut notes = self.notes();
-        notes.answer_unread = answer.complete;
-        notes.answer = Some(answer);
+        notes.answer_unread |= answer.complete;
+        match notes.answers.iter_mut().find(|known| known.id == answer.id) {
+            Some(known) => *known = answer,
+            None => notes.answers.push_back(answer),
+        }
+        if notes.answers.len() > QUESTIONS {
+            notes.answers.pop_front();
+        }
         self.show(&notes);
     }
 
@@ -167,19 +180,28 @@ mod tests {
         assert_eq!(board.news(), Some(lost(3)));
     }
 
+    fn answer(id: u32, text: &str, complete: bool) -> Answer {
+        Answer { id, rank: 1, call: None, text: text.into(), complete }
+    }
+
+    #[test]
+    fn each_question_has_its_answer_and_the_oldest_are_forgotten() {
+        let board = Board::new().unwrap();
+        (0..=QUESTIONS as u32).for_each(|id| board.answered(answer(id, "half", false)));
+        (1..=QUESTIONS as u32).rev().for_each(|id| board.answered(answer(id, &id.to_string(), true)));
+        assert_eq!(board.answer(0), None);
+        assert_eq!(board.answer(3).unwrap().text, "3");
+        assert_eq!(board.answer(QUESTIONS as u32).unwrap().text, QUESTIONS.to_string());
+    }
+
     #[test]
     fn reading_the_answer_leaves_the_news_unread() {
         let board = Board::new().unwrap();
-        board.answered(Answer {
-            rank: 1,
-            call: None,
-            text: "rank 1 has not answered".into(),
-            complete: false,
-        });
+        board.answered(answer(7, "rank 1 has not answered", false));
         assert!(!rings(&board), "half an answer wakes nobody");
-        board.answered(Answer { rank: 1, call: None, text: "rank 1 is alive".into(), complete: true });
+        board.answered(answer(7, "rank 1 is alive", true));
         board.settle(&lost(3), true);
-        assert_eq!(board.answer().unwrap().text, "rank 1 is alive");
+        assert_eq!(board.answer(7).unwrap().text, "rank 1 is alive");
         assert!(rings(&board));
         board.news();
         assert!(!rings(&board));

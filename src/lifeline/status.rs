@@ -2,11 +2,12 @@
 //!
 //! It says what a rank does now, and of the past only how many calls it has made. A call whose waits are shorter than a
 //! millisecond takes no lock; others take one that is uncontended (tens of nanoseconds) when such a wait is told of,
-//! and when it is over.
+//! whenever it is looked after, and when it is over.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::rank::Rank;
 
@@ -32,10 +33,14 @@ pub enum Awaiting {
     Readiness,
 }
 
+/// Who has not looked after a call for so long does not wait for it.
+const UNATTENDED: Duration = Duration::from_secs(2);
+
 /// What this rank is doing now; shared by the engine and the lifeline.
 #[derive(Debug, Default)]
 pub struct Status {
-    call: Mutex<Option<Call>>,
+    /// Calls whose waits have lasted for a while, the one told of last behind the others.
+    calls: Mutex<Vec<Call>>,
     made: AtomicU64,
 }
 
@@ -44,6 +49,8 @@ struct Call {
     name: String,
     number: u64,
     awaited: Option<Awaited>,
+    /// When somebody looked after it last.
+    seen: Instant,
 }
 
 impl Status {
@@ -59,36 +66,67 @@ impl Status {
     }
 
     /// It is in a call, for a while: what it is (all ranks say the same of the same call), and its number: on its
-    /// communicator, from 1, in the lower half, and the communicator's in the upper one.
-    pub fn enter(&self, name: impl Into<String>, number: u64) {
-        let call = Call { name: name.into(), number, awaited: None };
-        self.call(|now| *now = Some(call));
+    /// communicator, from 1, in the lower half, and the communicator's in the upper one; and what that waits for, if anything.
+    pub fn waits(&self, number: u64, name: impl FnOnce() -> String, awaited: Option<Awaited>) {
+        let seen = Instant::now();
+        self.calls(|calls| {
+            let known = calls.iter().position(|call| call.number == number).map(|at| calls.remove(at));
+            let name = known.map_or_else(name, |call| call.name);
+            calls.push(Call { name, number, awaited, seen });
+        });
     }
 
-    /// The call has ended.
-    pub fn leave(&self) {
-        self.call(|now| *now = None);
-    }
-
-    /// What the call waits for, if anything. Outside a call it is ignored.
-    pub fn awaits(&self, awaited: Option<Awaited>) {
-        self.call(|now| {
-            if let Some(call) = now {
-                call.awaited = awaited;
+    /// Somebody looks after a call, if it has been told of; once it waits for nothing any more, that is told of.
+    pub fn sees(&self, number: u64, still_waits: bool) {
+        let seen = Instant::now();
+        self.calls(|calls| {
+            if let Some(call) = calls.iter_mut().find(|call| call.number == number) {
+                call.seen = seen;
+                call.awaited = call.awaited.filter(|_| still_waits);
             }
         });
     }
 
-    pub(crate) fn report(&self) -> Report {
-        match self.call(|now| now.clone()) {
-            None => Report::Idle { made: self.calls_made() },
-            Some(Call { name, number, awaited }) => Report::Busy { name, number, awaited },
+    /// A call has ended.
+    pub fn leave(&self, number: u64) {
+        self.calls(|calls| calls.retain(|call| call.number != number));
+    }
+
+    /// All have.
+    pub fn leave_all(&self) {
+        self.calls(Vec::clear);
+    }
+
+    /// What is to be said to somebody who waits in a call of a communicator: of the call on that, or the one told of last.
+    pub(crate) fn report(&self, communicator: u32) -> Report {
+        let told = self.calls(|calls| {
+            let same = calls.iter().rfind(|call| communicator_of(call.number) == communicator);
+            same.or(calls.last()).cloned()
+        });
+        let Some(Call { name, number, awaited, seen }) = told else {
+            return Report::Idle { made: self.calls_made() };
+        };
+        let unseen = seen.elapsed();
+        match unseen < UNATTENDED {
+            true => Report::Busy { name, number, awaited },
+            false => Report::Away { name, number, seconds: unseen.as_secs() as u32 },
         }
     }
 
-    fn call<T>(&self, use_it: impl FnOnce(&mut Option<Call>) -> T) -> T {
-        use_it(&mut self.call.lock().unwrap_or_else(PoisonError::into_inner))
+    /// As if nobody had looked after anything for so long.
+    #[cfg(test)]
+    pub(crate) fn grow_old(&self, by: Duration) {
+        self.calls(|calls| calls.iter_mut().for_each(|call| call.seen -= by));
     }
+
+    fn calls<T>(&self, use_them: impl FnOnce(&mut Vec<Call>) -> T) -> T {
+        use_them(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The communicator of a call's number.
+pub(crate) fn communicator_of(number: u64) -> u32 {
+    (number >> 32) as u32
 }
 
 /// What can be said of a rank that was asked.
@@ -98,6 +136,8 @@ pub(crate) enum Report {
     Idle { made: u64 },
     /// In a call.
     Busy { name: String, number: u64, awaited: Option<Awaited> },
+    /// A call is under way, and it has done something else for so many seconds.
+    Away { name: String, number: u64, seconds: u32 },
     /// It has said goodbye; its neighbour says so.
     Left,
     /// The ranks on the way to it are gone; the last one on the way says so.
@@ -116,7 +156,9 @@ impl Report {
     /// The call that the rank is in: its number and what it is.
     pub fn call(&self) -> Option<(u64, String)> {
         match self {
-            Report::Busy { name, number, .. } => Some((*number, name.clone())),
+            Report::Busy { name, number, .. } | Report::Away { name, number, .. } => {
+                Some((*number, name.clone()))
+            }
             _ => None,
         }
     }
@@ -129,6 +171,12 @@ impl Report {
                 let waits = awaited.as_ref().map_or("waits for nobody".to_owned(), waits_for);
                 let number = *number as u32;
                 format!("rank {rank} is alive, in {name} #{number}, {waits}")
+            }
+            Report::Away { name, number, seconds } => {
+                let number = *number as u32;
+                format!(
+                    "rank {rank} is alive, has {name} #{number} under way, and has not looked after it for {seconds} s"
+                )
             }
             Report::Left => format!("rank {rank} has left in good order"),
             Report::Unreachable => {
@@ -151,34 +199,56 @@ fn waits_for(awaited: &Awaited) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_status_reads_as_a_sentence() {
-        let status = Status::default();
-        assert_eq!(status.report().sentence(4), "rank 4 is alive, in no call (0 made)");
-        status.enter("broadcast", 1);
-        assert_eq!(status.report().sentence(4), "rank 4 is alive, in broadcast #1, waits for nobody");
-        status.awaits(Some(Awaited { peer: 0, what: Awaiting::Block(3), round: 4, rounds: 9 }));
-        assert_eq!(
-            status.report().sentence(4),
-            "rank 4 is alive, in broadcast #1, waits for block 3 from rank 0 (round 4 of 9)"
-        );
-        status.awaits(Some(Awaited { peer: 2, what: Awaiting::Readiness, round: 0, rounds: 9 }));
-        assert_eq!(
-            status.report().sentence(4),
-            "rank 4 is alive, in broadcast #1, waits for rank 2 to be ready (round 0 of 9)"
-        );
-        status.leave();
-        status.makes_one();
-        assert_eq!(status.report().sentence(4), "rank 4 is alive, in no call (1 made)");
+    /// The number of a call on a communicator.
+    fn call(communicator: u64, number: u64) -> u64 {
+        communicator << 32 | number
+    }
+
+    fn broadcast() -> String {
+        "broadcast".to_owned()
     }
 
     #[test]
-    fn a_wait_ends_with_its_call() {
+    fn a_status_reads_as_a_sentence() {
         let status = Status::default();
-        status.enter("broadcast", 1);
-        status.awaits(Some(Awaited { peer: 0, what: Awaiting::Readiness, round: 0, rounds: 1 }));
-        status.leave();
-        status.enter("broadcast", 2);
-        assert_eq!(status.report().awaits(), None);
+        let said = || status.report(0).sentence(4);
+        assert_eq!(said(), "rank 4 is alive, in no call (0 made)");
+        status.waits(1, broadcast, Some(Awaited { peer: 0, what: Awaiting::Block(3), round: 4, rounds: 9 }));
+        assert_eq!(said(), "rank 4 is alive, in broadcast #1, waits for block 3 from rank 0 (round 4 of 9)");
+        status.sees(1, false);
+        assert_eq!(said(), "rank 4 is alive, in broadcast #1, waits for nobody");
+        status.waits(
+            1,
+            || unreachable!(),
+            Some(Awaited { peer: 2, what: Awaiting::Readiness, round: 0, rounds: 9 }),
+        );
+        status.sees(1, true);
+        assert_eq!(said(), "rank 4 is alive, in broadcast #1, waits for rank 2 to be ready (round 0 of 9)");
+        status.grow_old(Duration::from_secs(7));
+        assert_eq!(
+            said(),
+            "rank 4 is alive, has broadcast #1 under way, and has not looked after it for 7 s"
+        );
+        assert_eq!(status.report(0).awaits(), None, "it is the one who must act");
+        status.sees(1, true);
+        assert_eq!(status.report(0).awaits(), Some(2));
+        status.leave(1);
+        status.makes_one();
+        assert_eq!(said(), "rank 4 is alive, in no call (1 made)");
+    }
+
+    #[test]
+    fn of_several_calls_the_one_on_the_askers_communicator_is_told_of_or_the_last_one() {
+        let status = Status::default();
+        let said = |communicator| status.report(communicator).call().map(|(number, _)| number);
+        status.waits(call(1, 5), broadcast, None);
+        status.waits(call(2, 6), broadcast, None);
+        assert_eq!([0, 1, 2].map(said), [Some(call(2, 6)), Some(call(1, 5)), Some(call(2, 6))]);
+        status.waits(call(1, 5), broadcast, None);
+        assert_eq!(said(0), Some(call(1, 5)));
+        status.leave(call(1, 5));
+        assert_eq!(said(1), Some(call(2, 6)));
+        status.leave_all();
+        assert_eq!(said(2), None);
     }
 }

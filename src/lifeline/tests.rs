@@ -95,14 +95,14 @@ fn hear(lifeline: &Lifeline) -> News {
 }
 
 /// Sleeps until the whole answer is there.
-fn answer(lifeline: &Lifeline) -> Answer {
+fn answer(lifeline: &Lifeline, question: u32) -> Answer {
     assert!(rings(lifeline, HANG), "rank {} got no answer", lifeline.me);
-    lifeline.answer().expect("the bell rang for an answer")
+    lifeline.answer(question).expect("the bell rang for an answer")
 }
 
 fn ask(job: &Job, asker: usize, peer: Rank) -> String {
-    job.ranks[asker].ask(peer);
-    let answer = answer(&job.ranks[asker]);
+    let question = job.ranks[asker].ask(peer, 0).unwrap();
+    let answer = answer(&job.ranks[asker], question);
     assert_eq!((answer.rank, answer.complete), (peer, true));
     answer.text
 }
@@ -116,8 +116,8 @@ fn die(lifeline: &Lifeline) {
 }
 
 fn waits_for_block(status: &Status, block: u32, peer: Rank) {
-    status.enter("broadcast", 6);
-    status.awaits(Some(Awaited { peer, what: Awaiting::Block(block), round: 4, rounds: 9 }));
+    let awaited = Awaited { peer, what: Awaiting::Block(block), round: 4, rounds: 9 };
+    status.waits(6, || "broadcast".to_owned(), Some(awaited));
 }
 
 fn address(listening: &Listening) -> SocketAddr {
@@ -271,7 +271,7 @@ fn the_culprit_is_found_at_the_end_of_a_long_chain() {
             text.ends_with("waits for block 0 from rank 1 (round 4 of 9), which closes the circle"),
             "{text}"
         );
-        job.statuses[1].leave();
+        job.statuses[1].leave(6);
         let text = ask(&job, 0, size - 1);
         assert!(text.ends_with("; rank 1 is alive, in no call (0 made)"), "{text}");
     }
@@ -289,8 +289,7 @@ fn a_rank_that_left_is_reported_by_its_neighbours() {
 #[test]
 fn a_rank_that_does_not_exist_is_not_asked() {
     let job = job(2);
-    job.ranks[0].ask(2);
-    assert_eq!(job.ranks[0].answer(), None);
+    assert_eq!(job.ranks[0].ask(2, 0), None);
     assert_eq!(ask(&job, 0, 1), "rank 1 is alive, in no call (0 made)");
 }
 
@@ -299,10 +298,10 @@ fn a_stopped_rank_is_named_by_the_unfinished_answer() {
     let job = job(3);
     waits_for_block(&job.statuses[1], 3, 0);
     let stopped = job.ranks[0].shared.lock();
-    job.ranks[2].ask(1);
+    let question = job.ranks[2].ask(1, 0).unwrap();
     let begun = Instant::now();
     let unfinished = loop {
-        let answer = job.ranks[2].answer().expect("something was asked");
+        let answer = job.ranks[2].answer(question).expect("something was asked");
         if answer.text.starts_with("rank 1 is alive") || begun.elapsed() > HANG {
             break answer;
         }
@@ -311,7 +310,38 @@ fn a_stopped_rank_is_named_by_the_unfinished_answer() {
     assert!(unfinished.text.ends_with("(round 4 of 9); rank 0 has not answered"), "{}", unfinished.text);
     assert!(!unfinished.complete);
     drop(stopped);
-    assert!(answer(&job.ranks[2]).text.ends_with("; rank 0 is alive, in no call (0 made)"));
+    assert!(answer(&job.ranks[2], question).text.ends_with("; rank 0 is alive, in no call (0 made)"));
+}
+
+#[test]
+fn a_stopped_rank_on_the_way_is_named_with_the_one_that_is_asked() {
+    let job = job(16);
+    let stopped = job.ranks[12].shared.lock();
+    let question = job.ranks[0].ask(13, 0).unwrap();
+    let text = job.ranks[0].answer(question).unwrap().text;
+    assert_eq!(text, "rank 13 has not answered, or one of ranks 12, 15 does not pass it on");
+    drop(stopped);
+    assert_eq!(answer(&job.ranks[0], question).text, "rank 13 is alive, in no call (0 made)");
+}
+
+#[test]
+fn several_questions_are_under_way_at_once_and_each_is_answered_for_its_communicator() {
+    let job = job(3);
+    for (communicator, name) in [(1, "reduce"), (2, "barrier")] {
+        job.statuses[1].waits(communicator << 32 | 4, || name.to_owned(), None);
+    }
+    let questions = [1, 2, 9].map(|communicator| job.ranks[0].ask(1, communicator).unwrap());
+    let begun = Instant::now();
+    for (question, name) in questions.into_iter().zip(["reduce", "barrier", "barrier"]) {
+        let text = loop {
+            let answer = job.ranks[0].answer(question).unwrap();
+            if answer.complete || begun.elapsed() > HANG {
+                break answer.text;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(text, format!("rank 1 is alive, in {name} #4, waits for nobody"));
+    }
 }
 
 #[test]
@@ -412,7 +442,9 @@ fn two_builds_that_differ_name_both_versions() {
         let Err(Error::Aborted { by: 0, why }) = bind(2).connect_to(&newer) else {
             panic!("connected to another version")
         };
-        assert!(why.starts_with("rank 1 speaks version 2 of the lifeline, rank 0 version 1;"), "{why}");
+        let both =
+            format!("rank 1 speaks version {} of the lifeline, rank 0 version {VERSION};", VERSION + 1);
+        assert!(why.starts_with(&both), "{why}");
     });
 }
 

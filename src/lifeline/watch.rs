@@ -34,9 +34,10 @@ impl Shared {
     }
 
     /// Does something with the hub that the thread must know of: a new link, bytes left to send, the end.
-    pub fn act(&self, act: impl FnOnce(&mut Hub)) {
-        act(&mut self.lock());
+    pub fn act<R>(&self, act: impl FnOnce(&mut Hub) -> R) -> R {
+        let done = act(&mut self.lock());
         bell::ring(&self.bell);
+        done
     }
 
     /// Waits until `done`; false if the deadline came first.

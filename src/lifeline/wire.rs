@@ -11,7 +11,7 @@ use super::status::{Awaited, Awaiting, Report};
 use crate::rank::Rank;
 
 /// The version of the frames; ranks of one job must have the same.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// The longest body of a frame, in bytes.
 pub const MAX_BODY: usize = 1024;
@@ -63,8 +63,8 @@ pub enum Message {
     Fatal(News),
     /// To neighbours: the sender leaves in good order.
     Goodbye,
-    /// From rank to rank: what are you doing?
-    Question { from: Rank, to: Rank, id: u32 },
+    /// From rank to rank: what are you doing, above all on this communicator?
+    Question { from: Rank, to: Rank, id: u32, communicator: u32 },
     /// What `from` is doing, to the rank that asked.
     Reply { from: Rank, to: Rank, id: u32, report: Report },
 }
@@ -79,6 +79,7 @@ const IDLE: u8 = 1;
 const BUSY: u8 = 2;
 const LEFT: u8 = 3;
 const UNREACHABLE: u8 = 4;
+const AWAY: u8 = 5;
 
 const NOTHING: u8 = 0;
 const BLOCK: u8 = 1;
@@ -92,7 +93,9 @@ impl Message {
             Message::Fatal(News::Lost { rank, how }) => writer.u8(LOST).u32(*rank).text(how),
             Message::Fatal(News::Aborted { by, why }) => writer.u8(ABORTED).u32(*by).text(why),
             Message::Goodbye => writer.u8(GOODBYE),
-            Message::Question { from, to, id } => writer.u8(QUESTION).u32(*from).u32(*to).u32(*id),
+            Message::Question { from, to, id, communicator } => {
+                writer.u8(QUESTION).u32(*from).u32(*to).u32(*id).u32(*communicator)
+            }
             Message::Reply { from, to, id, report } => {
                 writer.u8(REPLY).u32(*from).u32(*to).u32(*id).report(report)
             }
@@ -109,9 +112,12 @@ impl Message {
             LOST => Message::Fatal(News::Lost { rank: reader.rank(size)?, how: reader.text()? }),
             ABORTED => Message::Fatal(News::Aborted { by: reader.rank(size)?, why: reader.text()? }),
             GOODBYE => Message::Goodbye,
-            QUESTION => {
-                Message::Question { from: reader.rank(size)?, to: reader.rank(size)?, id: reader.u32()? }
-            }
+            QUESTION => Message::Question {
+                from: reader.rank(size)?,
+                to: reader.rank(size)?,
+                id: reader.u32()?,
+                communicator: reader.u32()?,
+            },
             REPLY => Message::Reply {
                 from: reader.rank(size)?,
                 to: reader.rank(size)?,
@@ -175,6 +181,7 @@ impl Writer {
         match report {
             Report::Idle { made } => self.u8(IDLE).u64(*made),
             Report::Busy { name, number, awaited } => self.u8(BUSY).text(name).u64(*number).awaited(awaited),
+            Report::Away { name, number, seconds } => self.u8(AWAY).text(name).u64(*number).u32(*seconds),
             Report::Left => self.u8(LEFT),
             Report::Unreachable => self.u8(UNREACHABLE),
         }
@@ -238,6 +245,7 @@ impl<'a> Reader<'a> {
             BUSY => {
                 Some(Report::Busy { name: self.text()?, number: self.u64()?, awaited: self.awaited(size)? })
             }
+            AWAY => Some(Report::Away { name: self.text()?, number: self.u64()?, seconds: self.u32()? }),
             LEFT => Some(Report::Left),
             UNREACHABLE => Some(Report::Unreachable),
             _ => None,
@@ -275,6 +283,7 @@ mod tests {
             Report::Busy { name: "barrier".into(), number: 1, awaited: None },
             busy(Awaiting::Block(3)),
             busy(Awaiting::Readiness),
+            Report::Away { name: "reduce".into(), number: 1 << 40, seconds: 7 },
             Report::Left,
             Report::Unreachable,
         ];
@@ -282,7 +291,7 @@ mod tests {
             Message::Fatal(News::Lost { rank: 2, how: "its connection to rank 1 closed".into() }),
             Message::Fatal(News::Aborted { by: 1, why: "größer".into() }),
             Message::Goodbye,
-            Message::Question { from: 1, to: 2, id: 9 },
+            Message::Question { from: 1, to: 2, id: 9, communicator: 3 },
         ];
         messages.extend(reports.map(|report| Message::Reply { from: 2, to: 1, id: 9, report }));
         messages

@@ -8,12 +8,12 @@ mod library;
 mod search;
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread;
 use std::time::Duration;
 
 use super::board::Board;
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
+use crate::threads;
 use library::Client;
 pub(super) use search::VARIABLE;
 
@@ -46,9 +46,8 @@ impl Pmix {
                 to_do.iter().for_each(|task| task(&client));
             }
         };
-        thread::Builder::new()
-            .name("pmix".into())
-            .spawn(serve)
+        // The library's own thread, which it starts from this one, takes no signals either.
+        threads::start("pmix".to_owned(), serve)
             .map_err(|error| Error::boot(format!("PMIx: no thread: {error}"), "raise `ulimit -u`"))?;
         let (file, place) =
             joined.recv_timeout(limit).map_err(|error| unanswered("PMIx_Init", &error, limit))??;

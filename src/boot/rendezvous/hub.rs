@@ -20,6 +20,7 @@ use crate::boot::pmi1::line::quoted;
 use crate::boot::socket::{Deadline, wait};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
+use crate::threads;
 
 /// The most bytes of what a rank says of itself.
 const CARD_BYTES: usize = 1024;
@@ -91,7 +92,7 @@ impl Hub {
         listener.set_nonblocking(true)?;
         rustix::net::listen(&listener, BACKLOG)?;
         let hub = Hub { words, at, unknown: Guests::at(listener), terms: None, known: BTreeMap::new() };
-        std::thread::Builder::new().name("rendezvous".into()).spawn(|| hub.serve()).map(drop)
+        threads::start("rendezvous".to_owned(), || hub.serve()).map(drop)
     }
 
     fn serve(mut self) {

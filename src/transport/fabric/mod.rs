@@ -26,6 +26,7 @@ use circulant_libfabric_sys as sys;
 
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
+use crate::threads;
 use crate::transport::memory::Memory;
 use crate::transport::wait::{Bed, Sleeper, sleep};
 use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Transport};
@@ -59,8 +60,10 @@ impl Fabric {
     /// Opens an endpoint. Others cannot be reached before [`connect`](Fabric::connect).
     pub fn open(choice: &Choice, place: Place) -> Result<Fabric> {
         let info = &choice.info;
-        let domain = Domain::open(info)?;
-        let (endpoint, waiter) = Endpoint::open(&domain, info, choice.quirk, place.size)?;
+        // Providers may have threads of their own.
+        let domain = threads::quietly(|| Domain::open(info))?;
+        let (endpoint, waiter) =
+            threads::quietly(|| Endpoint::open(&domain, info, choice.quirk, place.size))?;
         let limits = Limits {
             inject: info.transmit().inject_size,
             max_put: info.endpoint().max_msg_size.min(isize::MAX as usize),
