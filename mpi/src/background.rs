@@ -95,6 +95,28 @@ pub fn is_empty() -> bool {
 pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Result<()> {
     let prepared = tense == Tense::Prepared;
     taken.keep_types();
+    // SAFETY: - as here (the caller)
+    let begun = unsafe { begin_own(&mut taken, prepared) };
+    let (raw, served) = begun.inspect_err(|_| taken.release_types())?;
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let state = Mutex::new(State { request: Some(raw), taken, running: !prepared });
+    let background = Arc::new(Background { state, id, prepared, served });
+    // SAFETY: - `request` has room for a handle (the caller)
+    let made = unsafe { background.make_request(request) };
+    let handle = made.inspect_err(|_| background.state().taken.release_types())?;
+    all().get_or_insert_default().insert(handle, background);
+    COUNT.fetch_add(1, Ordering::Release);
+    if !prepared {
+        look_after();
+    }
+    Ok(())
+}
+
+/// Our own request of a call, and the communicator that it is on.
+///
+/// # Safety
+/// - The memory of the call is as MPI asks for it in that tense.
+unsafe fn begin_own(taken: &mut Taken, prepared: bool) -> Result<(RawRequest, Arc<Served>)> {
     if !prepared {
         taken.pack()?;
     }
@@ -106,23 +128,13 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
     wait_for_room(&served);
     // SAFETY: - the program leaves the buffers alone until the call is done (the caller), and bytes that are packed
     //           are kept beside the request
-    let raw = unsafe {
+    let request = unsafe {
         match prepared {
             true => served.comm.prepare_raw(&taken.call, input, output)?,
             false => served.comm.start_raw(&taken.call, input, output)?,
         }
     };
-    let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    let state = Mutex::new(State { request: Some(raw), taken, running: !prepared });
-    let background = Arc::new(Background { state, id, prepared, served });
-    // SAFETY: - `request` has room for a handle (the caller)
-    let handle = unsafe { background.make_request(request)? };
-    all().get_or_insert_default().insert(handle, background);
-    COUNT.fetch_add(1, Ordering::Release);
-    if !prepared {
-        look_after();
-    }
-    Ok(())
+    Ok((request, served))
 }
 
 /// So many calls at least may be made at once beside those in the background, by as many threads.
@@ -225,20 +237,22 @@ impl Background {
         self.code(started)
     }
 
-    /// Whether our call is under way; makes progress. Once it is done MPI is told, and knows its request complete.
-    pub fn is_running(&self, handle: Handle) -> bool {
+    /// Whether our call is under way; makes progress. Once it is done MPI is told, and knows its request complete. An
+    /// error's code comes once, when that is found.
+    pub fn is_running(&self, handle: Handle) -> std::result::Result<bool, c_int> {
         let mut state = self.state();
         if !state.running {
-            return false;
+            return Ok(false);
         }
         let done = match state.test(self.prepared) {
-            Ok(false) => return true,
+            Ok(false) => return Ok(true),
             Ok(true) => Ok(()),
             Err(error) => Err(error),
         };
-        // The error handler has heard of an error; MPI's own call gives back what it has for the request.
-        self.complete(&mut state, handle, done);
-        false
+        match self.complete(&mut state, handle, done) {
+            0 => Ok(false),
+            code => Err(code),
+        }
     }
 
     /// Waits until our call is done, and tells MPI. The code is an error's, or 0.

@@ -12,6 +12,7 @@ use circulant::boot::mpi::abi::{Abi, Handle};
 use circulant::collective::Collective;
 use circulant::comm::call::RawCall;
 use circulant::comm::raw::Span;
+use circulant::comm::sides::WORKSPACE;
 use circulant::error::Result;
 use circulant::fold::Fold;
 
@@ -246,6 +247,13 @@ impl Maker<'_> {
         let (total, own) = (counts.iter().sum::<usize>(), counts[self.found.place.rank as usize]);
         let call =
             RawCall::new(Collective::ReduceScatter, fold.unit()).counts(&counts).fold(Arc::clone(fold));
+        if self.in_place() && self.tense == Tense::AtOnce && total.saturating_mul(fold.unit()) > WORKSPACE {
+            // Others may give their input apart, and go through a workspace, segment by segment: so does this one.
+            let input = Some(Buffer::copied(self.args.recv.buffer, total, fold.unit()));
+            let output = Some(plain(self.args.recv.buffer, own));
+            let bytes = Some(total * datatype.size);
+            return Ok(Made { call, input, output, in_place: InPlace::No, bytes });
+        }
         Ok(self.scattered(call, total, own, datatype))
     }
 

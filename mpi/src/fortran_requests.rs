@@ -15,6 +15,8 @@ use super::requests;
 /// Requests of a Fortran program, as handles of C.
 struct Requests {
     numbers: *mut c_int,
+    n: usize,
+    /// Room for the handles, which lie as close as C has them.
     handles: Vec<Handle>,
 }
 
@@ -22,10 +24,13 @@ impl Requests {
     /// # Safety
     /// - There are `n` numbers of requests, to be written.
     unsafe fn new(n: c_int, numbers: *mut c_void) -> Self {
-        let numbers = numbers.cast::<c_int>();
-        // SAFETY: - there are so many (the caller)
-        let handles = (0..n.max(0) as usize).map(|i| fortran::request(unsafe { *numbers.add(i) }));
-        Requests { numbers, handles: handles.collect() }
+        let (numbers, n) = (numbers.cast::<c_int>(), n.max(0) as usize);
+        let mut all = Requests { numbers, n, handles: vec![0; n] };
+        for i in 0..n {
+            // SAFETY: - there are so many numbers (the caller), and as many handles take no more than the room for them
+            unsafe { requests::write(all.start(), i, fortran::request(*numbers.add(i))) };
+        }
+        all
     }
 
     fn start(&mut self) -> *mut c_void {
@@ -36,10 +41,11 @@ impl Requests {
 impl Drop for Requests {
     /// Those that are over are none in Fortran, too.
     fn drop(&mut self) {
-        for (i, &handle) in self.handles.iter().enumerate() {
-            // SAFETY: - there is a number of each (`new`)
-            let number = unsafe { &mut *self.numbers.add(i) };
-            if fortran::request(*number) != handle {
+        let Some(abi) = own::abi() else { return };
+        for i in 0..self.n {
+            // SAFETY: - there are a handle and a number of each (`new`)
+            let (handle, number) = unsafe { (requests::read(self.start(), i), &mut *self.numbers.add(i)) };
+            if abi.flavour.handle(fortran::request(*number)) != handle {
                 *number = fortran::number(handle);
             }
         }

@@ -72,6 +72,19 @@ pub unsafe fn read(requests: *const c_void, index: usize) -> Handle {
     handle
 }
 
+/// Writes the handle at a place of an array.
+///
+/// # Safety
+/// - The array has room for that many handles.
+pub unsafe fn write(requests: *mut c_void, index: usize, handle: Handle) {
+    let bytes = own::abi().map_or(0, |abi| abi.flavour.handle_bytes());
+    // SAFETY: - the array has room for the handle (the caller), of so many bytes, which are the low ones of a word
+    unsafe {
+        let to = requests.cast::<u8>().add(index * bytes);
+        std::ptr::copy_nonoverlapping((&raw const handle).cast(), to, bytes);
+    }
+}
+
 /// Those of some requests that are ours.
 ///
 /// # Safety
@@ -85,9 +98,23 @@ unsafe fn ours(n: c_int, requests: *const c_void) -> Vec<Ours> {
     handles.filter_map(|handle| Some((handle, background::behind(handle)?))).collect()
 }
 
-/// Whether any of them is under way; tells MPI of all others.
-fn any_runs(ours: &[Ours]) -> bool {
-    ours.iter().filter(|(handle, background)| background.is_running(*handle)).count() > 0
+/// What a look at some calls of ours has shown.
+struct Looked {
+    /// Whether any of them is under way; MPI was told of all others.
+    runs: bool,
+    /// Of the first that was found to have failed, or 0: MPI's own functions know nothing of it.
+    code: c_int,
+}
+
+fn look(ours: &[Ours]) -> Looked {
+    let mut looked = Looked { runs: false, code: 0 };
+    for (handle, background) in ours {
+        match background.is_running(*handle) {
+            Ok(runs) => looked.runs |= runs,
+            Err(code) => looked.code = first_error(looked.code, code),
+        }
+    }
+    looked
 }
 
 /// Waits for all of them; the first error's code, or 0.
@@ -141,10 +168,12 @@ pub unsafe extern "C" fn wait_any(
         // SAFETY: - the program's own call, as it made it
         return unsafe { own::wait_any(n, requests, index, status) };
     }
+    let mut failed = 0;
     loop {
-        let (runs, mut flag) = (any_runs(&ours), 0);
+        let (Looked { runs, code }, mut flag) = (look(&ours), 0);
+        failed = first_error(failed, code);
         // SAFETY: - as the program's own call, which waits for this to be true
-        let code = unsafe { own::test_any(n, requests, index, &mut flag, status) };
+        let code = first_error(failed, unsafe { own::test_any(n, requests, index, &mut flag, status) });
         // SAFETY: - the program gives an int to be written, as MPI has done if `flag` says so
         if code != 0 || (flag != 0 && !(runs && unsafe { *index } == UNDEFINED)) {
             return code;
@@ -170,9 +199,9 @@ pub unsafe extern "C" fn wait_some(
         return unsafe { own::wait_some(n, requests, count, indices, statuses) };
     }
     loop {
-        let runs = any_runs(&ours);
+        let Looked { runs, code } = look(&ours);
         // SAFETY: - as the program's own call, which waits for this to find some
-        let code = unsafe { own::test_some(n, requests, count, indices, statuses) };
+        let code = first_error(code, unsafe { own::test_some(n, requests, count, indices, statuses) });
         // SAFETY: - the program gives an int to be written, as MPI has done
         match unsafe { *count } {
             0 => {}
@@ -191,21 +220,22 @@ pub unsafe extern "C" fn wait_some(
 #[unsafe(export_name = "MPI_Test")]
 pub unsafe extern "C" fn test(request: *mut c_void, flag: *mut c_int, status: *mut c_void) -> c_int {
     // SAFETY: - the program gives one request
-    if any_runs(&unsafe { ours(1, request) }) {
+    let Looked { runs, code } = look(&unsafe { ours(1, request) });
+    if runs {
         // SAFETY: - the program gives an int to be written
-        return unsafe { not_yet(flag) };
+        return unsafe { not_yet(flag, code) };
     }
     // SAFETY: - the program's own call, as it made it
-    unsafe { own::test(request, flag, status) }
+    first_error(code, unsafe { own::test(request, flag, status) })
 }
 
 /// # Safety
 /// - `flag` is an int to be written.
-unsafe fn not_yet(flag: *mut c_int) -> c_int {
+unsafe fn not_yet(flag: *mut c_int, code: c_int) -> c_int {
     // SAFETY: - an int to be written (the caller)
     unsafe { *flag = 0 };
     world::progress();
-    0
+    code
 }
 
 /// The functions that ask whether all of some requests are done, any, or which: to ask alone leaves them as they are.
@@ -221,12 +251,13 @@ macro_rules! asked {
             statuses: *mut c_void,
         ) -> c_int {
             // SAFETY: - the program gives `n` requests
-            if any_runs(&unsafe { ours(n, requests) }) {
+            let Looked { runs, code } = look(&unsafe { ours(n, requests) });
+            if runs {
                 // SAFETY: - the program gives an int to be written
-                return unsafe { not_yet(flag) };
+                return unsafe { not_yet(flag, code) };
             }
             // SAFETY: - the program's own call, as it made it
-            unsafe { own::$all_fn(n, requests, flag, statuses) }
+            first_error(code, unsafe { own::$all_fn(n, requests, flag, statuses) })
         }
 
         /// # Safety
@@ -240,9 +271,9 @@ macro_rules! asked {
             status: *mut c_void,
         ) -> c_int {
             // SAFETY: - the program gives `n` requests
-            let runs = any_runs(&unsafe { ours(n, requests) });
+            let Looked { runs, code } = look(&unsafe { ours(n, requests) });
             // SAFETY: - the program's own call, as it made it
-            let code = unsafe { own::$any_fn(n, requests, index, flag, status) };
+            let code = first_error(code, unsafe { own::$any_fn(n, requests, index, flag, status) });
             // SAFETY: - the program gives two ints to be written, as MPI has done
             unsafe {
                 if runs && *flag != 0 && *index == UNDEFINED {
@@ -263,9 +294,9 @@ macro_rules! asked {
             statuses: *mut c_void,
         ) -> c_int {
             // SAFETY: - the program gives `n` requests
-            let runs = any_runs(&unsafe { ours(n, requests) });
+            let Looked { runs, code } = look(&unsafe { ours(n, requests) });
             // SAFETY: - the program's own call, as it made it
-            let code = unsafe { own::$some_fn(n, requests, count, indices, statuses) };
+            let code = first_error(code, unsafe { own::$some_fn(n, requests, count, indices, statuses) });
             // SAFETY: - the program gives an int to be written, as MPI has done
             unsafe {
                 if runs && *count == UNDEFINED {
@@ -293,12 +324,15 @@ asked!(
 pub unsafe extern "C" fn status_of(request: Handle, flag: *mut c_int, status: *mut c_void) -> c_int {
     let Some(abi) = own::abi() else { return own::ABSENT_CODE };
     let handle = abi.flavour.handle(request);
-    if background::behind(handle).is_some_and(|background| background.is_running(handle)) {
+    let behind = background::behind(handle);
+    let Looked { runs, code } =
+        look(&behind.map(|background| (handle, background)).into_iter().collect::<Vec<_>>());
+    if runs {
         // SAFETY: - the program gives an int to be written
-        return unsafe { not_yet(flag) };
+        return unsafe { not_yet(flag, code) };
     }
     // SAFETY: - the program's own call, as it made it
-    unsafe { own::status_of(request, flag, status) }
+    first_error(code, unsafe { own::status_of(request, flag, status) })
 }
 
 /// # Safety

@@ -74,8 +74,15 @@ struct Chunk {
 pub struct Buffer {
     pub span: Span,
     packed: Option<Packed>,
+    copied: Option<Copied>,
     /// Why it cannot be taken: it is shorter than the call, by what others say of it.
     short: Option<Error>,
+}
+
+/// Values beside a buffer in which they would be overwritten.
+struct Copied {
+    from: *const u8,
+    bytes: Vec<u8>,
 }
 
 /// Values that travel as bytes beside the buffer.
@@ -113,7 +120,7 @@ impl Side {
         let ranks = if matches!(self.values, Values::Equal(_)) { place.size as usize } else { 1 };
         let total = bytes * ranks;
         if datatype.is_plain() || total == 0 {
-            return Buffer { span: Span::new(self.buffer.cast(), total / unit), packed: None, short };
+            return Buffer { short, ..Buffer::plain(Span::new(self.buffer.cast(), total / unit)) };
         }
         let values = bytes / datatype.size.max(1);
         let whole = Chunk { address: self.buffer.cast(), values: values * ranks, at: 0 };
@@ -196,7 +203,14 @@ fn shifted(buffer: *mut c_void, bytes: isize) -> *mut u8 {
 impl Buffer {
     /// Values that are given where they are.
     pub fn plain(span: Span) -> Buffer {
-        Buffer { span, packed: None, short: None }
+        Buffer { span, packed: None, copied: None, short: None }
+    }
+
+    /// Values of `unit` bytes that are copied from where they are before each call.
+    pub fn copied(from: *mut c_void, elements: usize, unit: usize) -> Buffer {
+        let mut bytes = vec![0; elements * unit];
+        let span = Span::new(bytes.as_mut_ptr(), elements);
+        Buffer { copied: Some(Copied { from: from.cast(), bytes }), ..Buffer::plain(span) }
     }
 
     /// Fails where it is shorter than the call: nothing may be read or written beyond it.
@@ -206,6 +220,11 @@ impl Buffer {
 
     /// Before the call, where it takes all values from here.
     pub fn pack(&mut self) -> Result<()> {
+        if let Some(Copied { from, bytes }) = &mut self.copied {
+            // SAFETY: - the program's buffer has so many bytes, as it said in its call, and is not written meanwhile
+            //         - the copy is beside it
+            unsafe { std::ptr::copy_nonoverlapping(*from, bytes.as_mut_ptr(), bytes.len()) };
+        }
         let Some(packed) = &mut self.packed else { return Ok(()) };
         let Packed { bytes, chunks, datatype, comm, .. } = packed;
         chunks.iter().try_for_each(|chunk| pack(bytes, chunk, datatype, *comm))
@@ -255,7 +274,7 @@ impl Packed {
 
     fn buffer(mut self, unit: usize) -> Buffer {
         let span = Span::new(self.bytes.as_mut_ptr(), self.bytes.len() / unit);
-        Buffer { span, packed: Some(self), short: None }
+        Buffer { packed: Some(self), ..Buffer::plain(span) }
     }
 }
 
@@ -279,9 +298,9 @@ fn pieces(
 fn pack(bytes: &mut [u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Result<()> {
     for (address, values, range) in pieces(chunk, datatype) {
         let (to, mut at) = (&mut bytes[range], 0);
-        let Some((room, values)) = ints(to.len(), values) else {
+        let Some((room, values)) = packs(address, to.len(), values) else {
             let lump = Lump::new(to.len())?;
-            carry((address, datatype.handle), (to.as_mut_ptr(), lump.handle))?;
+            carry((address, values, datatype.handle), (to.as_mut_ptr(), 1, lump.handle))?;
             continue;
         };
         let (from, to) = (address.cast(), to.as_mut_ptr().cast());
@@ -296,9 +315,9 @@ fn pack(bytes: &mut [u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> R
 fn unpack(bytes: &[u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Result<()> {
     for (address, values, range) in pieces(chunk, datatype) {
         let (from, mut at) = (&bytes[range], 0);
-        let Some((room, values)) = ints(from.len(), values) else {
+        let Some((room, values)) = packs(address, from.len(), values) else {
             let lump = Lump::new(from.len())?;
-            carry((from.as_ptr(), lump.handle), (address, datatype.handle))?;
+            carry((from.as_ptr(), 1, lump.handle), (address, values, datatype.handle))?;
             continue;
         };
         let (from, to) = (from.as_ptr().cast(), address.cast());
@@ -310,12 +329,13 @@ fn unpack(bytes: &[u8], chunk: &Chunk, datatype: &Datatype, comm: Handle) -> Res
     Ok(())
 }
 
-/// Bytes and values as MPI counts them; `None` of a single value with more bytes than that.
-fn ints(bytes: usize, values: usize) -> Option<(c_int, c_int)> {
-    Some((bytes.try_into().ok()?, values.try_into().ok()?))
+/// Bytes and values as MPI_Pack and MPI_Unpack count them; `None` of a single value with more bytes than that, and of
+/// values at MPI_BOTTOM, which MPICH and Intel MPI refuse there.
+fn packs(address: *const u8, bytes: usize, values: usize) -> Option<(c_int, c_int)> {
+    if address.is_null() { None } else { Some((bytes.try_into().ok()?, values.try_into().ok()?)) }
 }
 
-/// The bytes of one value that is too large to be packed, as a type of MPI's.
+/// The bytes of what is not to be packed, as a type of MPI's.
 struct Lump {
     handle: Handle,
 }
@@ -345,19 +365,20 @@ impl Drop for Lump {
     }
 }
 
-/// One value to where one of the same bytes belongs, by a message to this rank itself: of packed bytes libraries count
-/// no more than an int does, of a message's they do.
-fn carry(from: (*const u8, Handle), to: (*mut u8, Handle)) -> Result<()> {
+/// Values to where others of the same bytes belong, by a message to this rank itself: of packed bytes libraries count
+/// no more than an int does, of a message's they do. There are so few of them that an int counts them ([`pieces`]).
+fn carry(from: (*const u8, usize, Handle), to: (*mut u8, usize, Handle)) -> Result<()> {
     // Values of two threads would take each other's place.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let ((me, comm), tag) = (world::me(), world::COPIED);
     let status = own::abi().map_or(0, |abi| abi.status_ignore) as *mut c_void;
-    // SAFETY: - one side is the buffer, with a value of its type, as the program said in its call; the other one is
-    //           bytes beside it, as many as a value has
+    let (n, m) = (from.1 as c_int, to.1 as c_int);
+    // SAFETY: - one side is the buffer, with values of its type, as the program said in its call; the other one is
+    //           bytes beside it, as many as these have
     //         - the communicator is ours, and nobody else sends with this tag
     let code = unsafe {
-        own::send_receive(from.0.cast(), 1, from.1, me, tag, to.0.cast(), 1, to.1, me, tag, comm, status)
+        own::send_receive(from.0.cast(), n, from.2, me, tag, to.0.cast(), m, to.2, me, tag, comm, status)
     };
     check("MPI_Sendrecv", code, true)
 }

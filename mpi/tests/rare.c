@@ -1,6 +1,7 @@
 /* What programs seldom do and MPI allows, taken over: each was a hang, or an error of a call that is right.
  *
- *   rare [large]    large: values of more than an int counts bytes of, which take 6 GiB of memory
+ *   rare [large | partly]    large: values of more than an int counts bytes of, which take 6 GiB of memory
+ *                            partly: what MPICH itself cannot, so without a look at how long it takes
  *
  * Functions of large counts are looked up: where the library has none there are those of the library preloaded.
  */
@@ -106,6 +107,54 @@ static void from_bottom(void)
     for (int r = 0; r < p; r++) bad |= all[r] != (r == 1 ? 0 : r + 1);
     check(!bad, "an allgatherv from the bottom of memory");
     free(counts), free(places), free(all);
+}
+
+/* Types of addresses: what lies there is packed. */
+static void types_of_addresses(void)
+{
+    struct { double x; int n; } here = {me + 0.5, me}, *all = calloc(p, sizeof *all);
+    int lengths[] = {1, 1}, bad = 0;
+    MPI_Aint places[2];
+    MPI_Datatype kinds[] = {MPI_DOUBLE, MPI_INT}, type;
+    MPI_Get_address(&here.x, &places[0]);
+    MPI_Get_address(&here.n, &places[1]);
+    MPI_Type_create_struct(2, lengths, places, kinds, &type);
+    MPI_Type_commit(&type);
+    MPI_Bcast(MPI_BOTTOM, 1, type, p - 1, MPI_COMM_WORLD);
+    check(here.x == p - 0.5 && here.n == p - 1, "a broadcast of a struct at its address");
+    here.x = me, here.n = -me;
+
+    MPI_Datatype apart, each;
+    MPI_Aint begin = 0;
+    MPI_Get_address(&all->x, &places[0]);
+    MPI_Get_address(&all->n, &places[1]);
+    MPI_Type_create_struct(2, lengths, places, kinds, &apart);
+    MPI_Type_create_resized(apart, begin, sizeof *all, &each);
+    MPI_Type_commit(&each);
+    MPI_Gather(MPI_BOTTOM, 1, type, MPI_BOTTOM, 1, each, 0, MPI_COMM_WORLD);
+    for (int r = 0; r < p && me == 0; r++) bad |= all[r].x != r || all[r].n != -r;
+    check(!bad, "a gather of structs at their addresses");
+    MPI_Type_free(&type), MPI_Type_free(&apart), MPI_Type_free(&each), free(all);
+}
+
+/* Some ranks may leave the input where the result will be, as those have to that get nothing; here of more than is
+ * copied at once. */
+static void partly_in_place(void)
+{
+    enum { EACH = 1200000 };
+    int *counts = calloc(p, sizeof *counts), total = 0, bad = 0;
+    for (int r = 0; r < p; r++) total += counts[r] = EACH + 1000 * r;
+    for (int odd = 0; odd < p; odd++) {
+        int *mine = malloc(total * sizeof *mine), *sums = malloc((counts[me] + 1) * sizeof *sums), *out, at = 0;
+        for (int i = 0; i < total; i++) mine[i] = i + me;
+        for (int r = 0; r < me; r++) at += counts[r];
+        out = me == odd ? mine : sums;
+        MPI_Reduce_scatter(me == odd ? MPI_IN_PLACE : mine, out, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int i = 0; i < counts[me]; i++) bad |= out[i] != p * (at + i) + p * (p - 1) / 2;
+        free(mine), free(sums);
+    }
+    check(!bad, "a long reduce_scatter in place at one rank");
+    free(counts);
 }
 
 /* Arrays that have no meaning at a rank, in calls that are passed on. */
@@ -290,12 +339,15 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     MPI_Comm_size(MPI_COMM_WORLD, &p);
-    if (argc > 1) {
+    if (argc > 1 && argv[1][0] == 'p') {
+        partly_in_place();
+    } else if (argc > 1) {
         large_value();
     } else {
         renamed();
         large_type();
         from_bottom();
+        types_of_addresses();
         without_meaning();
         lacking();
 #ifdef PERSISTENT
