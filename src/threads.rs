@@ -31,6 +31,20 @@ pub fn quietly<R>(act: impl FnOnce() -> R) -> R {
     done
 }
 
+/// Has this thread take a signal that it may have been started with blocked.
+pub fn hear(signal: i32) {
+    let mut one = MaybeUninit::uninit();
+    // SAFETY: - the first call fills the set
+    //         - the second one changes it, where there is such a signal
+    let one = unsafe {
+        libc::sigemptyset(one.as_mut_ptr());
+        let mut one = one.assume_init();
+        libc::sigaddset(&mut one, signal);
+        one
+    };
+    change(libc::SIG_UNBLOCK, &one);
+}
+
 fn all_but_faults() -> libc::sigset_t {
     let mut signals = MaybeUninit::uninit();
     // SAFETY: - the first call fills the set, and fails for no valid pointer
@@ -79,5 +93,10 @@ mod tests {
         let there = start("quiet".to_owned(), look).unwrap().join().unwrap();
         assert_eq!(there, [true, true, true, false]);
         assert_eq!(look(), before);
+        let heard = start("hearing".to_owned(), || {
+            hear(libc::SIGUSR1);
+            [libc::SIGUSR1, libc::SIGUSR2].map(blocks)
+        });
+        assert_eq!(heard.unwrap().join().unwrap(), [false, true]);
     }
 }

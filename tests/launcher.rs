@@ -134,16 +134,57 @@ fn a_rank_that_fails_is_told_of_while_nobody_takes_the_output_and_that_is_not_lo
 }
 
 #[test]
-fn an_interrupt_ends_a_job_whose_output_nobody_takes() {
-    let (mut child, out) = untaken("if [ $PMI_RANK = 1 ]; then exit 3; fi; seq 1 100000");
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        assert!(start.elapsed() < PATIENCE, "it does not end");
+fn interrupts_end_a_job_whose_output_nobody_takes_and_one_does_after_a_while() {
+    for again in [true, false] {
+        let (mut child, out) = untaken("if [ $PMI_RANK = 1 ]; then exit 3; fi; seq 1 100000");
         signal(&child, Signal::INT);
-        thread::sleep(Duration::from_millis(50));
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(start.elapsed() < PATIENCE, "it does not end");
+            thread::sleep(Duration::from_millis(50));
+            if again {
+                signal(&child, Signal::INT);
+            }
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        drop(out);
     }
-    assert_eq!(child.wait().unwrap().code(), Some(3));
-    drop(out);
+}
+
+#[test]
+fn both_streams_into_one_pipe_keep_their_lines_whole() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut child = launcher(&["-n", "2", "--label"], &["sh", "-c", "seq 1 30000 >&2 & seq 1 30000; wait"])
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer)
+        .spawn()
+        .unwrap();
+    let lines: Vec<_> = BufReader::new(reader).lines().map(Result::unwrap).collect();
+    assert_eq!(lines.len(), 4 * 30_000);
+    let whole = |line: &String| {
+        let number = line.strip_prefix("[0] ").or(line.strip_prefix("[1] "));
+        number.is_some_and(|number| number.parse().is_ok_and(|number: u32| (1..=30_000).contains(&number)))
+    };
+    assert_eq!(lines.iter().find(|line| !whole(line)), None);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_last_line_is_not_lost_where_something_keeps_the_output_open() {
+    let output = run(&["-n", "1", "--label"], "setsid sleep 1000 & printf last");
+    assert_eq!((code(&output), out(&output).as_str()), (0, "[0] last\n"));
+}
+
+#[test]
+fn a_terminal_that_hangs_up_ends_what_ranks_have_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let script = format!("sleep 1000 & echo $! >> {}; wait", file.display());
+    let mut child = launcher(&["-n", "2"], &["sh", "-c", &script]).stderr(Stdio::piped()).spawn().unwrap();
+    let pids = numbers(&file, 2);
+    signal(&child, Signal::HUP);
+    assert_eq!(child.wait().unwrap().code(), Some(128 + 1));
+    assert_all_gone(&pids);
 }
 
 #[test]

@@ -149,10 +149,17 @@ impl<'a> Variables<'a> {
         }
         let why =
             "CIRCULANT_BOOT=rendezvous needs CIRCULANT_RENDEZVOUS=host:port, or torchrun's four variables";
-        let host = self.needed::<String>("MASTER_ADDR", why)?;
-        let port = self.needed::<u16>("MASTER_PORT", why)?;
+        let (host, port) =
+            (self.needed::<String>("MASTER_ADDR", why)?, self.needed::<u16>("MASTER_PORT", why)?);
+        let together = match host.contains(':') && !host.starts_with('[') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        let no_address =
+            |()| refused("MASTER_ADDR:MASTER_PORT", &together, "give a host and a port from 1 to 65535");
+        let address = together.parse().map_err(no_address)?;
         let place = self.place("RANK", "WORLD_SIZE", why)?;
-        Ok(Choice::Rendezvous { address: Address { host, port }, place })
+        Ok(Choice::Rendezvous { address, place })
     }
 
     fn refuse_pmi_without_socket(&self) -> Result<()> {

@@ -16,6 +16,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, connect, getsockname, recv, send,
     shutdown, socket_with,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::addresses::Scope;
 
@@ -176,4 +177,14 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+/// Raises this process's own limit to files it may have open to so many, as far as it may; the limit before. If it is refused
+/// whoever opens one too many will say what is wrong.
+pub(super) fn raise_files(needed: u64) -> Rlimit {
+    let before = getrlimit(Resource::Nofile);
+    if before.current.is_some_and(|current| current < needed) {
+        let current = before.maximum.map_or(needed, |most| most.min(needed));
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..before.clone() });
+    }
+    before
 }

@@ -42,6 +42,12 @@ pub const DYING: Duration = Duration::from_millis(30);
 /// How long a rank has between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(2);
 
+/// Files that the launcher has open beside its ranks', and how many these are for each.
+const FILES: u64 = 64;
+const EACH: u64 = 4;
+/// The most ranks: more than a kernel has numbers for processes.
+const MOST: u32 = 1 << 22;
+
 /// What to start.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -84,6 +90,10 @@ impl Job {
         if self.ranks == 0 {
             return Err(Error::argument("run", "a job of 0 ranks", "ask for at least one: -n 1"));
         }
+        if self.ranks > MOST {
+            let what = format!("a job of {} ranks", self.ranks);
+            return Err(Error::argument("run", what, format!("ask for at most {MOST}")));
+        }
         match self.nodes {
             Some(0) => Err(Error::argument("run", "a job on 0 nodes", "ask for at least one: --nodes 1")),
             Some(nodes) if nodes > self.ranks => {
@@ -121,6 +131,7 @@ mod tests {
     #[test]
     fn impossible_numbers_are_refused_before_anything_starts() {
         assert!(error(0, None).contains("0 ranks; ask for at least one"));
+        assert!(error(u32::MAX, None).contains("a job of 4294967295 ranks; ask for at most"));
         assert!(error(2, Some(0)).contains("0 nodes"));
         assert!(error(2, Some(3)).contains("3 nodes for 2 ranks"));
     }

@@ -6,10 +6,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::{Errno, ioctl_fionbio, read, write};
+use rustix::net::{SendFlags, send};
 
 use crate::rank::Rank;
 
@@ -19,8 +21,11 @@ const LINE_BYTES: usize = 64 * 1024;
 /// How much is read at once: all that a pipe holds, so that one read empties it when its rank has died.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// How much is written at once: what a pipe or a terminal that may be written to takes without a wait.
+/// How much is written at once: what a pipe takes without a wait that may be written to.
 const PIECE: usize = 4096;
+
+/// How often an output is read at the end that something keeps open, at most.
+const LAST_READS: usize = 64;
 
 /// How much may wait to be written before ranks are not read any more.
 const WAITING: usize = 256 * 1024;
@@ -32,43 +37,64 @@ pub(super) enum Stream {
     Err,
 }
 
-/// This process's own stdout and stderr.
-pub(super) struct Sinks([Sink; 2]);
+/// This process's own stdout and stderr; one where they are the same file, so that lines stay whole and in order.
+pub(super) struct Sinks {
+    out: Sink,
+    err: Option<Sink>,
+}
 
 impl Sinks {
     pub(super) fn new() -> Self {
-        Sinks([Sink::new(io::stdout()), Sink::new(io::stderr())])
+        Sinks::to(io::stdout(), io::stderr())
+    }
+
+    fn to(out: impl AsFd + 'static, err: impl AsFd + 'static) -> Self {
+        let file = |handle: BorrowedFd<'_>| fstat(handle).map(|file| (file.st_dev, file.st_ino)).ok();
+        let is_one = file(out.as_fd()).is_some_and(|out| file(err.as_fd()) == Some(out));
+        Sinks { out: Sink::new(out), err: (!is_one).then(|| Sink::new(err)) }
     }
 
     /// The one of a stream.
     pub(super) fn of(&mut self, stream: Stream) -> &mut Sink {
-        &mut self.0[stream as usize]
+        match (stream, &mut self.err) {
+            (Stream::Err, Some(err)) => err,
+            _ => &mut self.out,
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Sink> {
+        std::iter::once(&mut self.out).chain(&mut self.err)
     }
 
     /// Those that have something to write.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Sink> {
-        self.0.iter().filter(|sink| !sink.text.is_empty())
+        std::iter::once(&self.out).chain(&self.err).filter(|sink| !sink.text.is_empty())
     }
 
     /// Whether an output would find room in its own.
     pub(super) fn have_room(&self, output: &Output) -> bool {
-        self.0[output.stream as usize].text.len() < WAITING
+        let sink = match (output.stream, &self.err) {
+            (Stream::Err, Some(err)) => err,
+            _ => &self.out,
+        };
+        sink.text.len() < WAITING
     }
 
     /// Writes what can be written without a wait.
     pub(super) fn pour(&mut self) {
-        self.0.iter_mut().for_each(Sink::pour);
+        self.all().for_each(Sink::pour);
     }
 
     /// Forgets what nobody takes.
     pub(super) fn give_up(&mut self) {
-        self.0.iter_mut().for_each(Sink::close);
+        self.all().for_each(Sink::close);
     }
 }
 
 /// Where text goes as soon as it is taken there.
 pub(super) struct Sink {
     handle: Box<dyn AsFd>,
+    is_socket: bool,
     text: VecDeque<u8>,
     /// Nobody reads it any more.
     closed: bool,
@@ -76,7 +102,16 @@ pub(super) struct Sink {
 
 impl Sink {
     fn new(handle: impl AsFd + 'static) -> Self {
-        Sink { handle: Box::new(handle), text: VecDeque::new(), closed: false }
+        let kind = fstat(&handle).map(|file| FileType::from_raw_mode(file.st_mode));
+        let is_socket = kind == Ok(FileType::Socket);
+        let handle: Box<dyn AsFd> = match kind {
+            Ok(FileType::Fifo | FileType::CharacterDevice) => match never_waits(&handle) {
+                Ok(own) => Box::new(own),
+                Err(_) => Box::new(handle),
+            },
+            _ => Box::new(handle),
+        };
+        Sink { handle, is_socket, text: VecDeque::new(), closed: false }
     }
 
     /// Takes text over, behind what waits already.
@@ -90,7 +125,12 @@ impl Sink {
     fn pour(&mut self) {
         while !self.text.is_empty() && self.would_take() {
             let (front, _) = self.text.as_slices();
-            match write(&self.handle, &front[..front.len().min(PIECE)]) {
+            let piece = &front[..front.len().min(PIECE)];
+            let written = match self.is_socket {
+                true => send(&self.handle, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+                false => write(&self.handle, piece),
+            };
+            match written {
                 Ok(count) => drop(self.text.drain(..count)),
                 Err(Errno::AGAIN | Errno::INTR) => return,
                 Err(_) => self.close(),
@@ -108,6 +148,13 @@ impl Sink {
         self.closed = true;
         self.text.clear();
     }
+}
+
+/// The same pipe or terminal, opened once more: that a write there does not wait is nobody else's concern then. Some
+/// terminals wait else until they have taken all, though they say that they take some.
+fn never_waits(handle: &impl AsFd) -> rustix::io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", handle.as_fd().as_raw_fd());
+    open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())
 }
 
 impl AsFd for Sink {
@@ -144,6 +191,18 @@ impl Output {
         sink.push(&text);
         // Where our own reader has gone, closing our end lets the rank feel it.
         open && !sink.closed
+    }
+
+    /// Passes on all that is there by now, and takes a partial line for the last one.
+    pub(super) fn end(mut self, sinks: &mut Sinks) {
+        let mut buffer = [0; PIPE_BYTES];
+        for _ in 0..LAST_READS {
+            match read(&self.pipe, &mut buffer) {
+                Ok(count @ 1..) => self.lines.push(&buffer[..count]),
+                _ => break,
+            }
+        }
+        sinks.of(self.stream).push(&self.lines.take_all());
     }
 }
 
@@ -216,6 +275,7 @@ mod tests {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         ioctl_fionbio(&reader, true).unwrap();
         let mut sink = Sink::new(writer);
+        assert!(!sink.is_socket);
         let text: Vec<u8> = (0..3 * PIPE_BYTES + 5).map(|i| i as u8).collect();
         sink.push(&text[..7]);
         sink.push(&text[7..]);
@@ -229,6 +289,16 @@ mod tests {
         drop(reader);
         sink.push(b"in vain");
         assert!(sink.closed && sink.text.is_empty());
+    }
+
+    #[test]
+    fn streams_that_are_one_file_have_one_sink() {
+        let pipe = || rustix::pipe::pipe().unwrap();
+        let ((_one, out), (_other, err)) = (pipe(), pipe());
+        let mut one = Sinks::to(out.try_clone().unwrap(), out);
+        assert!(one.err.is_none());
+        one.of(Stream::Err).push(b"text");
+        assert!(Sinks::to(err, pipe().1).err.is_some());
     }
 
     #[test]

@@ -4,17 +4,18 @@
 //! its number to no other process, so a signal to the rank's group can hit nobody else.
 
 use std::fmt;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, getpgrp, getpid, getppid, kill_process_group,
-    set_parent_process_death_signal, waitid,
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getpgrp, getpid, getppid, kill_process_group,
+    set_parent_process_death_signal, setrlimit, waitid,
 };
 use rustix::termios::tcgetpgrp;
 use rustix::thread::sched_setaffinity;
@@ -25,6 +26,7 @@ use super::output::{Output, Sinks, Stream};
 use crate::boot::pmi1::server::node_of;
 use crate::locality::cpus::Cpus;
 use crate::rank::Rank;
+use crate::threads;
 
 /// What an outer launcher may have set, and would make a rank look elsewhere for its job.
 const FOREIGN: [&str; 8] = [
@@ -79,22 +81,24 @@ pub(super) struct Process {
     /// Its stdout and stderr, where we pass them on, until it has closed them.
     pub(super) outputs: Vec<Output>,
     pub(super) end: Option<End>,
+    /// It was said that it is stopped.
+    stopped: bool,
     child: Child,
 }
 
 impl Process {
-    /// Starts it, on these CPUs only if there are any.
-    pub(super) fn start(job: &Job, rank: Rank, cpus: Option<&Cpus>) -> io::Result<Self> {
+    /// Starts it, on these CPUs only if there are any, and with this limit to its files.
+    pub(super) fn start(job: &Job, rank: Rank, cpus: Option<&Cpus>, files: Rlimit) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = command(job, rank, theirs.as_raw_fd());
-        inherit(&mut command, theirs.into(), cpus);
+        inherit(&mut command, theirs.into(), cpus, files);
         let mut child = command.spawn()?;
         if let Some(pipe) = child.stdin.take() {
             feed(pipe);
         }
         let outputs = outputs(&mut child, rank)?;
-        Ok(Process { rank, pmi: Some(ours), outputs, end: None, child })
+        Ok(Process { rank, pmi: Some(ours), outputs, end: None, stopped: false, child })
     }
 
     /// Looks whether it has ended; true the first time that it has.
@@ -106,6 +110,17 @@ impl Process {
         let Ok(Some(status)) = waitid(WaitId::Pid(self.pid()), options) else { return false };
         self.end = status.exit_status().map(End::Exit).or(status.terminating_signal().map(End::Signal));
         self.end.is_some()
+    }
+
+    /// Looks whether it was stopped because it uses the terminal, and by which signal; the first time that it was.
+    pub(super) fn was_just_stopped(&mut self) -> Option<i32> {
+        if self.stopped || self.end.is_some() {
+            return None;
+        }
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let signal = waitid(WaitId::Pid(self.pid()), options).ok()??.stopping_signal()?;
+        self.stopped = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal);
+        self.stopped.then_some(signal)
     }
 
     /// What it has sent on its PMI socket; the socket is given up when it has closed the other end.
@@ -126,6 +141,11 @@ impl Process {
     /// Passes on what it has written, where there is room for it; or all, to be found room for.
     pub(super) fn pass_on(&mut self, sinks: &mut Sinks, all: bool) {
         self.outputs.retain_mut(|output| !(all || sinks.have_room(output)) || output.pass_on(sinks));
+    }
+
+    /// Passes on the last of what it, or what it has left behind, has written.
+    pub(super) fn end_outputs(&mut self, sinks: &mut Sinks) {
+        self.outputs.drain(..).for_each(|output| output.end(sinks));
     }
 
     /// Sends a signal to it and to what it has started. That nobody is left is no error.
@@ -180,9 +200,30 @@ fn input() -> Stdio {
     }
 }
 
-/// Copies the terminal's lines until either side closes; the process does not wait for this thread.
+/// Copies the terminal's lines until either side closes; the process does not wait for this thread. To read while the job
+/// is in the background is an error for a thread that takes no signals, where it would stop the launcher.
 fn feed(mut pipe: ChildStdin) {
-    thread::spawn(move || io::copy(&mut io::stdin(), &mut pipe));
+    let copy = move || {
+        let mut buffer = [0; 4096];
+        loop {
+            match io::stdin().read(&mut buffer) {
+                Ok(0) => return,
+                Ok(count) if pipe.write_all(&buffer[..count]).is_err() => return,
+                Ok(_) => {}
+                Err(_) if is_in_background() => thread::sleep(BACKGROUND),
+                Err(_) => return,
+            }
+        }
+    };
+    // Without a thread the rank reads nothing, as the others.
+    let _ = threads::start("input".to_owned(), copy);
+}
+
+/// How often one looks whether the job is in the foreground again.
+const BACKGROUND: Duration = Duration::from_millis(200);
+
+fn is_in_background() -> bool {
+    tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp())
 }
 
 fn outputs(child: &mut Child, rank: Rank) -> io::Result<Vec<Output>> {
@@ -192,7 +233,7 @@ fn outputs(child: &mut Child, rank: Rank) -> io::Result<Vec<Output>> {
 }
 
 /// Makes the process inherit its PMI socket and die with the launcher, in a group of its own and on its CPUs.
-fn inherit(command: &mut Command, socket: OwnedFd, cpus: Option<&Cpus>) {
+fn inherit(command: &mut Command, socket: OwnedFd, cpus: Option<&Cpus>, files: Rlimit) {
     let launcher = getpid();
     let cpus = cpus.and_then(Cpus::for_the_system);
     let before_exec = move || {
@@ -202,14 +243,15 @@ fn inherit(command: &mut Command, socket: OwnedFd, cpus: Option<&Cpus>) {
             return Err(Errno::SRCH.into());
         }
         fcntl_setfd(&socket, FdFlags::empty())?;
+        setrlimit(Resource::Nofile, files.clone())?;
         if let Some(cpus) = &cpus {
             sched_setaffinity(None, cpus)?;
         }
         Ok(())
     };
     command.process_group(0);
-    // SAFETY: - between fork and exec only async-signal-safe calls are made: the closure makes four system
-    //           calls (prctl, getppid, fcntl, sched_setaffinity) and neither allocates nor locks; its errors
+    // SAFETY: - between fork and exec only async-signal-safe calls are made: the closure makes five system
+    //           calls (prctl, getppid, fcntl, prlimit, sched_setaffinity) and neither allocates nor locks; its errors
     //           are bare numbers
     //         - no memory is shared with the parent: std forks for a command that has such a closure
     //         - the socket is open: the closure owns it

@@ -1,7 +1,7 @@
 //! Signals as readable sockets, so that one poll waits for them and for everything else.
 //!
-//! It never runs anything in a signal handler but a write to its own socket. SIGHUP is left alone:
-//! `nohup` must keep working, and without it the kernel kills the ranks with the launcher.
+//! It never runs anything in a signal handler but a write to its own socket. What was ignored when the launcher started
+//! stays so: `nohup` must keep working.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Result};
@@ -9,8 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
+
+use crate::threads;
 
 /// A signal that arrives as bytes; it has its old meaning again when this is dropped.
 pub(super) struct Signal {
@@ -22,6 +24,8 @@ pub(super) struct Signal {
 
 impl Signal {
     fn new(number: i32) -> Result<Self> {
+        // Who has started the launcher may have blocked it.
+        threads::hear(number);
         let (socket, handler) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
         Ok(Signal { number, socket, registration: pipe::register(number, handler)? })
@@ -50,11 +54,20 @@ impl Drop for Signal {
 }
 
 /// The signals that the launcher passes on.
-pub(super) fn interrupts() -> Result<[Signal; 2]> {
-    Ok([Signal::new(SIGINT)?, Signal::new(SIGTERM)?])
+pub(super) fn interrupts() -> Result<Vec<Signal>> {
+    let ignored = ignored();
+    let from_terminal = [SIGHUP, SIGQUIT].into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
+    [SIGINT, SIGTERM].into_iter().chain(from_terminal).map(Signal::new).collect()
 }
 
-/// The signal that a child has ended.
+/// The signal that a child has ended, or was stopped.
 pub(super) fn child_ended() -> Result<Signal> {
     Signal::new(SIGCHLD)
+}
+
+/// Which signals are ignored, a bit each from 1 on; none where the system does not tell.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -15,9 +15,9 @@ use super::orphans::Orphans;
 use super::output::{Sinks, Stream};
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
-use super::{DYING, GRACE, Job, LAST_WORDS, line, refused, say};
+use super::{DYING, EACH, FILES, GRACE, Job, LAST_WORDS, line, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
-use crate::boot::socket::timespec;
+use crate::boot::socket::{raise_files, timespec};
 use crate::error::Result;
 use crate::locality::binding::Binding;
 
@@ -36,9 +36,11 @@ pub(super) struct Supervisor {
     server: Server,
     processes: Vec<Process>,
     sinks: Sinks,
-    interrupts: [Caught; 2],
+    interrupts: Vec<Caught>,
     child_ended: Caught,
     timetable: Timetable,
+    /// When output that nobody takes is forgotten: some time after an interrupt.
+    forget_at: Option<Instant>,
     /// The exit code of the first failure.
     failure: Option<u8>,
 }
@@ -54,12 +56,14 @@ impl Supervisor {
             interrupts: signals::interrupts().map_err(|error| refused("signals", error))?,
             child_ended: signals::child_ended().map_err(|error| refused("signals", error))?,
             timetable: Timetable::Running,
+            forget_at: None,
             failure: None,
         };
         let binding = binding(job);
+        let files = raise_files(FILES + EACH * u64::from(job.ranks));
         for rank in 0..job.ranks {
             let cpus = binding.as_ref().map(|binding| binding.cpus(rank));
-            match Process::start(job, rank, cpus) {
+            match Process::start(job, rank, cpus, files.clone()) {
                 Ok(process) => supervisor.processes.push(process),
                 Err(error) if supervisor.is_unstartable(job, &error) => break,
                 Err(error) => return Err(refused(format!("rank {rank} cannot be started"), error)),
@@ -72,6 +76,7 @@ impl Supervisor {
     pub(super) fn run(mut self) -> Result<u8> {
         while !self.is_over() {
             self.wait()?;
+            self.note_stops();
             self.pass_interrupts_on();
             self.serve();
             self.note_ends();
@@ -83,8 +88,8 @@ impl Supervisor {
     /// Whether the command itself is at fault, which no rank could help.
     fn is_unstartable(&mut self, job: &Job, error: &io::Error) -> bool {
         let missing = error.kind() == ErrorKind::NotFound;
-        let not_a_program = [Errno::ACCESS, Errno::NOEXEC].map(Errno::raw_os_error);
-        if !missing && !error.raw_os_error().is_some_and(|code| not_a_program.contains(&code)) {
+        let scarce = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
+        if error.raw_os_error().is_none_or(|code| scarce.contains(&code)) {
             return false;
         }
         let command = job.command.display();
@@ -93,10 +98,15 @@ impl Supervisor {
         true
     }
 
-    fn is_over(&self) -> bool {
+    fn is_over(&mut self) -> bool {
+        if !self.have_all_ended() {
+            return false;
+        }
         // After SIGKILL, only what has left its group can still hold a rank's output open.
-        let all_closed = self.timetable == Timetable::Killed || !self.has_output();
-        self.have_all_ended() && all_closed && self.sinks.waiting().next().is_none()
+        if self.timetable == Timetable::Killed {
+            self.processes.iter_mut().for_each(|process| process.end_outputs(&mut self.sinks));
+        }
+        !self.has_output() && self.sinks.waiting().next().is_none()
     }
 
     fn have_all_ended(&self) -> bool {
@@ -115,6 +125,8 @@ impl Supervisor {
             }
             Timetable::Running | Timetable::Killed => None,
         };
+        let forget = self.forget_at.map(|at| at.saturating_duration_since(Instant::now()));
+        let step = step.into_iter().chain(forget).min();
         let signals = self.interrupts.iter().chain([&self.child_ended]);
         let mut fds: Vec<_> = signals.map(|signal| PollFd::new(signal, PollFlags::IN)).collect();
         for process in &self.processes {
@@ -142,6 +154,7 @@ impl Supervisor {
             }
             self.fail(End::Signal(number).code(), format!("{} came, ending all ranks", name_of(number)));
             self.signal_all(Signal::from_named_raw(number).unwrap_or(Signal::TERM));
+            self.forget_at = Some(Instant::now() + 2 * GRACE);
             // Whoever interrupts a job that is ending already does not want to wait for its grace.
             self.timetable =
                 Timetable::KillAt(Instant::now() + if again { Default::default() } else { GRACE });
@@ -194,6 +207,22 @@ impl Supervisor {
         let process = &self.processes[index];
         // An abort is a failure, whatever the code that it asks for.
         self.end_now((code as u8).max(1), format!("{process} called abort with code {code}{words}"));
+    }
+
+    /// A rank that waits for the terminal waits for ever, which nobody would know.
+    fn note_stops(&mut self) {
+        for process in &mut self.processes {
+            let Some(signal) = process.was_just_stopped() else { continue };
+            let cure = match signal == Signal::TTOU.as_raw() {
+                true => {
+                    "which is set so that ranks may not write to it (stty -tostop), or they change how it is set"
+                }
+                false => "which ranks may not read; rank 0 has its lines on its standard input",
+            };
+            let name = name_of(signal);
+            let sentence = format!("{process} was stopped by {name}: it uses the terminal, {cure}");
+            self.sinks.of(Stream::Err).push(line(sentence).as_bytes());
+        }
     }
 
     fn note_ends(&mut self) {
@@ -263,6 +292,10 @@ impl Supervisor {
 
     fn keep_the_timetable(&mut self) {
         let now = Instant::now();
+        if self.forget_at.is_some_and(|at| at <= now) {
+            self.forget_at = None;
+            self.sinks.give_up();
+        }
         match self.timetable {
             Timetable::TermAt(at) if at <= now => {
                 self.signal_all(Signal::TERM);

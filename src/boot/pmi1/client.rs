@@ -230,8 +230,14 @@ impl Wire {
 
 /// A socket of our own to the launcher at the other end of the inherited one.
 fn adopt(fd: i32) -> Result<OwnedFd> {
-    let cure =
-        "start with a launcher that passes its socket on; CIRCULANT_BOOT=single runs this process alone";
+    let cure = match std::env::var_os("PMIX_NAMESPACE").is_some() {
+        true => {
+            "it is of a launcher around the one that speaks PMIx: unset PMI_FD, or set CIRCULANT_BOOT=pmix"
+        }
+        false => {
+            "start with a launcher that passes its socket on; CIRCULANT_BOOT=single runs this process alone"
+        }
+    };
     let refused = |what: &str| Error::boot(format!("PMI_FD is '{fd}', but that {what}"), cure);
     // Looked at through /proc, because a number that may be closed must not become a descriptor.
     let seen = std::fs::metadata(format!("/proc/self/fd/{fd}"))

@@ -1,4 +1,4 @@
-//! The three structures that PMIx calls take, as versions 4 and 5 of its library lay them out.
+//! The three structures that PMIx calls take, as versions 3 to 5 of its library lay them out.
 #![forbid(unsafe_code)]
 
 use std::ffi::{c_char, c_int, c_void};

@@ -21,7 +21,8 @@ struct Functions {
     commit: unsafe extern "C" fn() -> Status,
     fence: unsafe extern "C" fn(*const Proc, usize, *const Info, usize) -> Status,
     get: unsafe extern "C" fn(*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> Status,
-    destruct: unsafe extern "C" fn(*mut Value),
+    /// None before version 4.2, where it is a macro of its header.
+    destruct: Option<unsafe extern "C" fn(*mut Value)>,
     error_string: unsafe extern "C" fn(Status) -> *const c_char,
     /// Never closed: its threads may outlive the last call.
     file: PathBuf,
@@ -32,7 +33,7 @@ impl Functions {
         // SAFETY: - what runs when it is opened is the library's own initialisation; the file is the one that the user or the
         //           launcher names, or that the system calls libpmix
         let library = unsafe { Library::open(Some(file), libc::RTLD_NOW | libc::RTLD_LOCAL) }?;
-        // SAFETY: - each symbol has the type that pmix.h of versions 4 and 5 declares
+        // SAFETY: - each symbol has the type that pmix.h of versions 3 to 5 declares
         let functions = unsafe {
             Functions {
                 init: *library.get(b"PMIx_Init\0")?,
@@ -41,7 +42,7 @@ impl Functions {
                 commit: *library.get(b"PMIx_Commit\0")?,
                 fence: *library.get(b"PMIx_Fence\0")?,
                 get: *library.get(b"PMIx_Get\0")?,
-                destruct: *library.get(b"PMIx_Value_destruct\0")?,
+                destruct: library.get(b"PMIx_Value_destruct\0").ok().map(|found| *found),
                 error_string: *library.get(b"PMIx_Error_string\0")?,
                 file: file.to_owned(),
             }
@@ -161,8 +162,14 @@ impl Client {
         let read = read(value);
         // SAFETY: - it is used no more; what it points to and itself are given back once, by the library's function
         //           and, as PMIX_VALUE_RELEASE does, by free
+        //         - where there is no function, bytes are freed as the macro does; other kinds that are asked for
+        //           point to nothing
         unsafe {
-            (self.functions.destruct)(found);
+            match self.functions.destruct {
+                Some(destruct) => destruct(found),
+                None if (*found).kind == BYTE_OBJECT => libc::free((*found).data.bytes.start),
+                None => {}
+            }
             libc::free(found.cast::<c_void>());
         }
         Ok(read)

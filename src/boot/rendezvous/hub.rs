@@ -10,14 +10,12 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use crate::boot::fault::{gone, nonsense, other_version, ranks};
 use crate::boot::frame::{Kind, frame, join, number};
 use crate::boot::graph::{self, Guest, Guests, MAGIC, NO_RANK, VERSION, Words};
 use crate::boot::link::{Link, pump, tell};
 use crate::boot::pmi1::line::quoted;
-use crate::boot::socket::{Deadline, wait};
+use crate::boot::socket::{Deadline, raise_files, wait};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::threads;
@@ -268,7 +266,7 @@ impl Hub {
             return Err(error);
         }
         if self.terms.is_none() {
-            make_room(size);
+            raise_files(OTHERS + SILENT as u64 + u64::from(size));
         }
         let own = Terms { by: rank, size, limit, deadline: Deadline::after(limit) };
         let terms = self.terms.get_or_insert(own);
@@ -321,15 +319,5 @@ impl Hub {
     }
 }
 
-/// Each rank's connection is a file: where this process has fewer than it needs and may have more, it takes them.
-fn make_room(size: u32) {
-    /// Files that the process has beside these, as far as anybody knows.
-    const OTHERS: u64 = 512;
-    let limit = getrlimit(Resource::Nofile);
-    let needed = OTHERS + SILENT as u64 + u64::from(size);
-    if limit.current.is_some_and(|current| current < needed) {
-        let current = limit.maximum.map_or(needed, |most| most.min(needed));
-        // If it is refused, `accept` will say what is wrong.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..limit });
-    }
-}
+/// Files that the process has beside these, as far as anybody knows.
+const OTHERS: u64 = 512;

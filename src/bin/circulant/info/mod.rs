@@ -33,7 +33,7 @@ pub struct Arguments {
 }
 
 /// The variables that are read, and what they are for.
-const VARIABLES: [(&str, &str); 17] = [
+const VARIABLES: [(&str, &str); 19] = [
     ("CIRCULANT_PROVIDER", "the provider, by name; shm, or shm+NAME"),
     ("CIRCULANT_INTERFACE", "the interface or address, where there are several"),
     (
@@ -46,6 +46,8 @@ const VARIABLES: [(&str, &str); 17] = [
     ("CIRCULANT_TIMEOUT", "seconds after which a wait is an error; never if not set"),
     ("CIRCULANT_LIBFABRIC", "the library's file"),
     ("CIRCULANT_BOOT", "single, pmi1, pmix or rendezvous; found out if not set"),
+    ("CIRCULANT_LIBPMIX", "libpmix's file, for launchers that speak PMIx"),
+    ("MASTER_ADDR", "and MASTER_PORT, RANK, WORLD_SIZE: torchrun's, with CIRCULANT_BOOT=rendezvous"),
     ("CIRCULANT_BOOT_TIMEOUT", "seconds to wait for the others at the start; 60 if not set"),
     ("CIRCULANT_RENDEZVOUS", "host:port of rank 0, without a launcher"),
     ("CIRCULANT_RANK", "this rank, with CIRCULANT_RENDEZVOUS"),
