@@ -37,6 +37,14 @@ const EXCHANGE: f64 = 0.6;
 /// barrier of 16 ranks takes 1.0 to 1.4 of the time by it, of 20 and 24 0.7 to 1.1, of 33 half.
 const CROWDED: f64 = 10.0;
 
+/// Where ranks that share memory share cores, too, vectors of more than a slot and up to so many bytes go by the tree:
+/// more ranks of it run at a time than of the circulant graph, where each waits for others in every round. Measured on two
+/// cores: of 64 KiB over 3 to 16 ranks a broadcast takes 0.4 to 0.85 of the time, an allreduce 0.55 to 1.05; of 256 KiB
+/// up to 1.6 and 2.9.
+const BY_TREE: u64 = 64 << 10;
+/// The same of a reduction, which has no second half: of 64 KiB to 1 MiB 0.45 to 1.0 of the time.
+const REDUCED_BY_TREE: u64 = 1 << 20;
+
 /// The tree's name in the catalogue.
 const TREE: &str = "mst";
 
@@ -71,16 +79,27 @@ impl Problem {
     /// 0.95, 0.45 to 0.8 and 0.5 to 0.6 of the circulant graph's, in a reduce_scatter 0.5 to 0.75; 4 KiB over 16 and 36
     /// ranks 0.4 to 0.8, over 8 up to 1.8. A broadcast has as many messages either way, but follows the edges of a
     /// [barrier] before it: it takes 0.2 to 0.6. Longer than a slot whatever the network, nothing was measured.
+    ///
+    /// In shared memory so where [very many](CROWDED) share a core: 24 and 33 ranks on two cores take, of 256 B to 64 KiB,
+    /// for an allreduce 0.4 to 0.9 of the time, an allgather 0.6 to 1.0, a reduce_scatter 0.65 to 0.95, a broadcast 0.02 to
+    /// 0.4; and of what is said at [`BY_TREE`].
     fn by_tree(&self, costs: &Costs) -> Option<&'static Entry> {
-        use Collective::{Allgather, Allgatherv, Allreduce, Broadcast, ReduceScatter, ReduceScatterBlock};
+        use Collective::{
+            Allgather, Allgatherv, Allreduce, Broadcast, Reduce, ReduceScatter, ReduceScatterBlock,
+        };
         let for_all = match self.collective {
             Broadcast | Allreduce => true,
             Allgather | Allgatherv | ReduceScatter | ReduceScatterBlock => !self.few_have_parts(costs),
             _ => false,
         };
         let short = self.bytes <= SMALL && self.is_short(costs);
-        let pays = for_all && short && self.apart && costs.crowd > FEW;
-        self.candidates().find(|entry| pays && entry.name == TREE)
+        let apart = for_all && short && self.apart && costs.crowd > FEW;
+        let most = if self.collective == Reduce { REDUCED_BY_TREE } else { BY_TREE };
+        let is_whole = matches!(self.collective, Broadcast | Allreduce | Reduce);
+        let packed = costs.shared && self.bytes <= most && (for_all || is_whole) && costs.crowd > CROWDED;
+        let shared =
+            costs.shares_cores_and_memory() && is_whole && (costs.in_slot() + 1..=most).contains(&self.bytes);
+        self.candidates().find(|entry| (apart || packed || shared) && entry.name == TREE)
     }
 
     /// The algorithm in which leaders do what this one does.
@@ -141,7 +160,7 @@ impl Problem {
             | Collective::ReduceScatter
             | Collective::ReduceScatterBlock => self.parts_algorithm(costs),
             Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
-            _ if self.goes_straight(costs) => Some("linear"),
+            _ if self.goes_straight(costs) || self.goes_straight_in_memory(costs) => Some("linear"),
             _ => None,
         };
         let candidates = || self.candidates().filter(|entry| !entry.is_nested());
@@ -185,6 +204,15 @@ impl Problem {
         self.is_rooted_in_parts() && self.outlasts_a_hop(costs)
     }
 
+    /// The same where ranks share memory, and cores: nobody waits for a link, and who is on the way has to be woken first.
+    /// Measured on two cores, of 256 B to 256 KiB: over 4 to 33 ranks a gather takes 0.15 to 0.95 of the time by a tree, a
+    /// scatter 0.3 to 0.95; but of short parts of very many, which the root writes one by one meanwhile, up to 4 times it.
+    fn goes_straight_in_memory(&self, costs: &Costs) -> bool {
+        let scatters = matches!(self.collective, Collective::Scatter | Collective::Scatterv);
+        let writes_many = scatters && costs.crowd > CROWDED && self.bytes <= SMALL;
+        self.is_rooted_in_parts() && costs.shares_cores_and_memory() && self.p > 3 && !writes_many
+    }
+
     /// Whether one rank has the parts of all, before or after.
     pub(super) fn is_rooted_in_parts(&self) -> bool {
         use Collective::{Gather, Gatherv, Scatter, Scatterv};
@@ -199,15 +227,19 @@ impl Problem {
         rounds * (hop + m) < 2.0 * (q * hop + m)
     }
 
-    /// Whether blocks that are handed on in `q` rounds are faster than each by itself: for very short ones.
+    /// Whether blocks that are handed on in `q` rounds are faster than each by itself: for very short ones. Not where ranks
+    /// share memory, and cores: of 256 B to 64 KiB it takes 1.25 to 2.8 times as long, over 3 to 33 ranks on two.
     fn relay_pays(&self, costs: &Costs) -> bool {
         // Two and three ranks have as many rounds either way.
-        self.q() < self.others() && self.relay_takes(costs) < self.direct_takes(costs)
+        self.q() < self.others()
+            && !costs.shares_cores_and_memory()
+            && self.relay_takes(costs) < self.direct_takes(costs)
     }
 
-    /// Seconds of an all-to-all in `q` rounds, each with half of all blocks.
+    /// Seconds of an all-to-all in `q` rounds, each with half of all blocks, which are copied in and out.
     pub(super) fn relay_takes(&self, costs: &Costs) -> f64 {
-        f64::from(self.q()) * (costs.latency + self.bytes as f64 * costs.byte / 2.0)
+        let copies = self.bytes as f64 * COPY * costs.crowd;
+        f64::from(self.q()) * (costs.latency + self.bytes as f64 * costs.byte / 2.0 + copies)
     }
 
     /// Seconds of an all-to-all in which each block goes by itself.

@@ -39,6 +39,11 @@ impl Costs {
         self.crowd > 1.0 && self.byte < 2.0 * COPY * self.crowd
     }
 
+    /// Whether all ranks share memory, and some share a core: then processors are what they wait for.
+    pub(super) fn shares_cores_and_memory(&self) -> bool {
+        self.shared && self.crowd > 1.0
+    }
+
     /// The most bytes of a leg that travels in a slot: all that one takes, where to copy these in and out costs less
     /// than the handshake that it saves. Measured on the emulated cluster: of 16 KiB a broadcast over 8 ranks
     /// takes 0.8 of the time, a reduce 0.75; an all-to-all of such blocks over 16 ranks 0.87. In shared memory, where

@@ -330,6 +330,31 @@ fn an_all_to_all_goes_by_leaders_where_blocks_are_short_and_nodes_are_shared() {
 }
 
 #[test]
+fn ranks_that_share_cores_and_memory_go_where_few_have_to_be_woken() {
+    use Collective::{Allgather, Allreduce, Alltoall, Broadcast, Gather, Reduce, Scatter};
+    let name = |collective, bytes: u64, crowd| {
+        let costs = Costs { latency: 2e-6, byte: 2e-10, block: 5e-7, crowd, shared: true };
+        let problem = Problem { collective, largest: bytes / 8, apart: false, ..whole(bytes, 8) };
+        problem.algorithm(&costs).unwrap().name
+    };
+    let names =
+        |collective, crowd| [256, 16 << 10, 64 << 10, 1 << 20].map(|bytes| name(collective, bytes, crowd));
+    for collective in [Broadcast, Allreduce] {
+        assert_eq!(names(collective, 4.0).map(|name| name == "mst"), [false, false, true, false]);
+        assert_eq!(names(collective, 16.0).map(|name| name == "mst"), [true, true, true, false]);
+        assert!(!names(collective, 1.0).contains(&"mst"));
+    }
+    assert_eq!(names(Reduce, 4.0).map(|name| name == "mst"), [false, false, true, true]);
+    assert_eq!(names(Reduce, 16.0), ["mst"; 4]);
+    assert!(!names(Allgather, 4.0).contains(&"mst"));
+    assert_eq!(names(Alltoall, 4.0), ["ring"; 4]);
+    assert_eq!(names(Gather, 4.0), ["linear"; 4]);
+    assert_eq!(names(Gather, 16.0), ["linear"; 4]);
+    assert_eq!(names(Scatter, 16.0), ["mst", "linear", "linear", "linear"]);
+    assert_eq!([Gather, Scatter].map(|collective| name(collective, 256, 1.0)), ["mst"; 2]);
+}
+
+#[test]
 fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are_long() {
     let costs = Costs::default();
     let name = |collective, bytes: u64, all_wide| {
