@@ -29,15 +29,21 @@ impl Communicator {
         ends: Ends<'_>,
         prepared: bool,
     ) -> Result<Held> {
-        let mut decision = self.decide(call, elements)?;
-        if decision.entry.relays() && call.algorithm.is_none() {
-            // What is handed on waits for this rank's next call, whoever it is for; what goes straight does not.
-            decision = self.decide(&call.clone().algorithm("ring"), elements)?;
-        }
+        let decision = self.decide_in_background(call, elements)?;
         if decision.entry.relays() {
             return self.held_in_workspace(call, &decision, elements, ends, prepared);
         }
         self.held(call, &decision, elements, ends, prepared)
+    }
+
+    /// Which algorithm, and how many blocks, for a call that is started or prepared.
+    pub(super) fn decide_in_background(&self, call: &RawCall, elements: usize) -> Result<Decision> {
+        let decision = self.decide(call, elements)?;
+        match decision.entry.relays() && call.algorithm.is_none() {
+            // What is handed on waits for this rank's next call, whoever it is for; what goes straight does not.
+            true => self.decide(&call.clone().algorithm("ring"), elements),
+            false => Ok(decision),
+        }
     }
 
     pub(super) fn at_once(&self, call: &RawCall, elements: usize, memory: &Source) -> Result<()> {

@@ -245,6 +245,27 @@ impl Communicator {
         Ok(Choice { algorithm: decision.entry.name, blocks: decision.blocks })
     }
 
+    /// The [choice](Self::choice) of a call that is started or prepared.
+    pub fn choice_in_background<T: Element>(&self, call: &Call<T>, len: usize) -> Result<Choice> {
+        let elements = call.raw.elements_of(len, self.place)?;
+        let decision = self.decide_in_background(&call.raw, elements)?;
+        Ok(Choice { algorithm: decision.entry.name, blocks: decision.blocks })
+    }
+
+    /// The [choice](Self::choice) of a call by name that keeps its input: of its first segment, where it is longer than the
+    /// [workspace](sides::WORKSPACE).
+    pub fn choice_by_name<T: Element>(&self, call: &Call<T>, len: usize) -> Result<Choice> {
+        use Collective::{Gather, Gatherv, Reduce, ReduceScatter, ReduceScatterBlock, Scatter, Scatterv};
+        let collective = call.raw.collective;
+        let segments = match collective {
+            Reduce | ReduceScatter | ReduceScatterBlock | Scatter | Scatterv | Gather | Gatherv => {
+                sides::segments(collective, len.saturating_mul(size_of::<T>()))
+            }
+            _ => 1,
+        };
+        self.choice(call, len.div_ceil(segments))
+    }
+
     /// A window of `len` zeroed elements. Local: no other rank need do the same.
     pub fn window<T: Element>(&self, len: usize) -> Result<Window<T>> {
         Window::new(Arc::clone(&self.world), len)

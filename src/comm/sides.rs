@@ -328,8 +328,7 @@ impl Communicator {
     /// it takes, each time with a segment of each part.
     fn through_workspace(&self, call: &RawCall, counts: &[usize], input: &Side, output: &Side) -> Result<()> {
         let total: usize = counts.iter().sum();
-        let segments =
-            if may_go_straight(call.collective) { 1 } else { (total * call.unit).div_ceil(WORKSPACE).max(1) };
+        let segments = segments(call.collective, total * call.unit);
         let most: usize = counts.iter().map(|count| count.div_ceil(segments)).sum();
         let workspace = self.world.workspace(most * call.unit)?;
         for segment in 0..segments {
@@ -418,6 +417,11 @@ fn shares(counts: &[usize], segment: usize, segments: usize) -> Vec<Share> {
 
 fn given(call: &RawCall, side: Option<Given>, which: &str) -> Result<Given> {
     side.ok_or_else(|| call.bad(format!("no {which}"), format!("give this rank's {which}")))
+}
+
+/// How many segments a call of so many bytes goes in that needs a workspace.
+pub(super) fn segments(collective: Collective, bytes: usize) -> usize {
+    if may_go_straight(collective) { 1 } else { bytes.div_ceil(WORKSPACE).max(1) }
 }
 
 /// Whether other ranks may make the same call without a workspace, as their parts lie side by side, which is nobody

@@ -158,10 +158,13 @@ impl Communicator {
                     "{restriction}, each bound to one, and several to one of them (see CIRCULANT_DOMAINS)"
                 )
             }
-            _ if !entry.suits(&self.groups) => entry.restriction.to_owned(),
+            _ if !entry.suits(&self.groups) => {
+                let (nodes, ranks) = (self.groups.count(), self.groups.largest());
+                format!("{}, where these are on {nodes} nodes with {ranks} at most", entry.restriction)
+            }
             _ if entry.exchanges => format!("it takes {SMALL} bytes at most, on up to 48 ranks"),
-            _ if entry.relays() => {
-                format!("{}; its blocks would take more than {RELAY} bytes", entry.restriction)
+            _ if entry.relays() && entry.fits(self.size()) => {
+                format!("its blocks would take more than {RELAY} bytes on their way")
             }
             _ => entry.restriction.to_owned(),
         };

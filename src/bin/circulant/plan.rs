@@ -71,7 +71,7 @@ pub struct Arguments {
     leaders: u32,
 
     /// Print the catalogue of all algorithms, or of the collective's, and no plan
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["processes", "blocks", "root", "algorithm", "nodes", "domains", "leaders"])]
     list: bool,
 }
 
@@ -102,7 +102,7 @@ impl Arguments {
         self.check_numbers(entry, p)?;
         let plans = entry.plans(&self.shape(p));
         print(|out| {
-            head(out, entry, &*plans[0], self.root)?;
+            self.head(out, entry, &*plans[0])?;
             writeln!(out, "\n{}", table::render(&plans, collective.numbering(), WIDTH))
         })?;
         entry.check(&self.shape(p))?;
@@ -149,33 +149,91 @@ impl Arguments {
         if self.root != 0 && !entry.collective.has_root() {
             return bad(format!("{collective} has no root"), "leave --root out".to_owned());
         }
+        // What an option is for, and whether an algorithm has a use for it.
+        let without = |option: &str, wants: &dyn Fn(&Entry) -> bool| {
+            let others: Vec<_> = algorithm::of(entry.collective)
+                .filter(|entry| wants(entry))
+                .map(|entry| entry.name)
+                .collect();
+            match others.is_empty() {
+                true => format!("leave {option} out"),
+                false => format!("leave {option} out, or take --algorithm {}", others.join(" or ")),
+            }
+        };
         if self.nodes != 1 && !entry.is_nested() {
             let what = format!("{collective} by {name} knows no nodes");
-            return bad(what, "leave --nodes out, or take --algorithm leader".to_owned());
+            return bad(what, without("--nodes", &|entry| entry.is_nested()));
         }
         if self.domains != 1 && entry.nesting != Nesting::Domains {
             let what = format!("{collective} by {name} knows no domains");
-            return bad(what, "leave --domains out, or take --algorithm leader-domains".to_owned());
+            return bad(what, without("--domains", &|entry| entry.nesting == Nesting::Domains));
         }
         if self.leaders != 1 && !entry.several_leaders {
-            let others = algorithm::of(entry.collective).filter(|entry| entry.several_leaders);
-            let others: Vec<_> = others.map(|entry| entry.name).collect();
-            let cure = match others.is_empty() {
-                true => "leave --leaders out".to_owned(),
-                false => format!("leave --leaders out, or take --algorithm {}", others.join(" or ")),
-            };
-            return bad(format!("{collective} by {name} takes no number of leaders"), cure);
+            let what = format!("{collective} by {name} takes no number of leaders");
+            return bad(what, without("--leaders", &|entry| entry.several_leaders));
         }
         if self.blocks != 1 && !entry.pipelined {
-            let pipelined = algorithm::of(entry.collective).find(|entry| entry.pipelined);
-            let cure =
-                pipelined.map(|entry| format!(", or take --algorithm {}", entry.name)).unwrap_or_default();
+            let what = format!("{collective} by {name} takes no number of blocks");
+            return bad(what, without("-n", &|entry| entry.pipelined));
+        }
+        if self.nodes > p {
             return bad(
-                format!("{collective} by {name} takes no number of blocks"),
-                format!("leave -n out{cure}"),
+                format!("{} nodes for {}", self.nodes, counted(p, "rank")),
+                "take as many as ranks at most".into(),
             );
         }
+        let shape = self.shape(p);
+        if !entry.suits(&shape.groups) {
+            let (nodes, domains) = (counted(self.nodes, "node"), counted(self.domains, "domain"));
+            let what = format!(
+                "{collective} by {name} is for {}, and not for {p} ranks on {nodes} of {domains}",
+                entry.restriction
+            );
+            return bad(what, "give --nodes, and for domains --domains, so that they are".to_owned());
+        }
         self.check_size(entry, p)
+    }
+
+    fn head(&self, out: &mut dyn Write, entry: &Entry, plan: &dyn Plan) -> io::Result<()> {
+        let p = plan.place().size;
+        write!(out, "{} by {}: {}", entry.collective.name(), entry.name, counted(p, "rank"))?;
+        if entry.collective.has_root() {
+            write!(out, ", root {}", self.root)?;
+        }
+        match plan.blocks() {
+            0 => writeln!(out)?,
+            blocks => writeln!(out, ", {}", counted(blocks, "block"))?,
+        }
+        let one = if self.leaders > 1 { " with one leader a node;" } else { " =" };
+        write!(out, "  rounds  {}{one} {}", entry.rounds, plan.rounds())?;
+        if self.leaders > 1 {
+            write!(out, " with {}", counted(self.leaders, "leader"))?;
+        }
+        match entry.is_nested() {
+            true => write!(out, ", where {}", self.sizes_of_groups(entry, p))?,
+            false => write!(out, ", where q = ⌈log₂ {p}⌉ = {}", log2(p))?,
+        }
+        if entry.rounds.contains("a + b") {
+            let (a, b) = torus::sides(p);
+            write!(out, ", and the torus has {a} x {b}")?;
+        }
+        writeln!(out, "\n  volume  {} put by the busiest rank, of a message m", entry.volume)?;
+        if !entry.restriction.is_empty() {
+            writeln!(out, "  for     {}", entry.restriction)?;
+        }
+        writeln!(out, "  source  {}", entry.source)
+    }
+
+    /// What the letters mean in formulas of algorithms that go node by node.
+    fn sizes_of_groups(&self, entry: &Entry, p: u32) -> String {
+        let groups = self.shape(p).groups;
+        let (g, k) = (groups.count(), groups.largest());
+        let nodes = format!("g = {g} nodes of at most k = {k} ranks, q_g = {}, q_k = {}", log2(g), log2(k));
+        if entry.nesting != Nesting::Domains {
+            return nodes;
+        }
+        let (d, j) = (self.domains, k.div_ceil(self.domains));
+        format!("{nodes}, d = {d} domains of at most j = {j}, q_d = {}, q_j = {}", log2(d), log2(j))
     }
 
     fn check_size(&self, entry: &Entry, p: u32) -> Result<(), Error> {
@@ -209,27 +267,9 @@ fn collective(name: &str) -> Result<Collective, Error> {
 
 const CALL: &str = "circulant plan";
 
-fn head(out: &mut dyn Write, entry: &Entry, plan: &dyn Plan, root: Rank) -> io::Result<()> {
-    let p = plan.place().size;
-    write!(out, "{} by {}: {}", entry.collective.name(), entry.name, counted(p, "rank"))?;
-    if entry.collective.has_root() {
-        write!(out, ", root {root}")?;
-    }
-    match plan.blocks() {
-        0 => writeln!(out)?,
-        blocks => writeln!(out, ", {}", counted(blocks, "block"))?,
-    }
-    let q = p.next_power_of_two().trailing_zeros();
-    write!(out, "  rounds  {} = {}, where q = ⌈log₂ {p}⌉ = {q}", entry.rounds, plan.rounds())?;
-    if entry.rounds.contains("a + b") {
-        let (a, b) = torus::sides(p);
-        write!(out, ", and the torus has {a} x {b}")?;
-    }
-    writeln!(out, "\n  volume  {} put by the busiest rank, of a message m", entry.volume)?;
-    if !entry.restriction.is_empty() {
-        writeln!(out, "  for     {}", entry.restriction)?;
-    }
-    writeln!(out, "  source  {}", entry.source)
+/// Rounded up.
+fn log2(number: u32) -> u32 {
+    number.next_power_of_two().trailing_zeros()
 }
 
 fn counted(count: u32, what: &str) -> String {

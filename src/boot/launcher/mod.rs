@@ -29,6 +29,8 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::error::{Error, Result};
 use crate::locality::binding::Bind;
 
@@ -42,9 +44,8 @@ pub const DYING: Duration = Duration::from_millis(30);
 /// How long a rank has between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(2);
 
-/// Files that the launcher has open beside its ranks', and how many these are for each.
+/// Files that the launcher has open beside its ranks'.
 const FILES: u64 = 64;
-const EACH: u64 = 4;
 /// The most ranks: more than a kernel has numbers for processes.
 const MOST: u32 = 1 << 22;
 
@@ -86,6 +87,11 @@ impl Job {
         supervisor::Supervisor::start(self)?.run()
     }
 
+    /// How many files the launcher has open at most: of each rank a socket, and two pipes for its lines.
+    fn files(&self) -> u64 {
+        FILES + if self.label { 3 } else { 1 } * u64::from(self.ranks)
+    }
+
     fn check(&self) -> Result<()> {
         if self.ranks == 0 {
             return Err(Error::argument("run", "a job of 0 ranks", "ask for at least one: -n 1"));
@@ -93,6 +99,11 @@ impl Job {
         if self.ranks > MOST {
             let what = format!("a job of {} ranks", self.ranks);
             return Err(Error::argument("run", what, format!("ask for at most {MOST}")));
+        }
+        let may_have = getrlimit(Resource::Nofile).maximum;
+        if may_have.is_some_and(|most| most < self.files()) {
+            let what = format!("{} ranks, which take {} open files", self.ranks, self.files());
+            return Err(Error::argument("run", what, "raise `ulimit -Hn`, or start fewer ranks"));
         }
         match self.nodes {
             Some(0) => Err(Error::argument("run", "a job on 0 nodes", "ask for at least one: --nodes 1")),

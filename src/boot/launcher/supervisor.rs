@@ -15,7 +15,7 @@ use super::orphans::Orphans;
 use super::output::{Sinks, Stream};
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
-use super::{DYING, EACH, FILES, GRACE, Job, LAST_WORDS, line, refused, say};
+use super::{DYING, GRACE, Job, LAST_WORDS, line, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
 use crate::boot::socket::{raise_files, timespec};
 use crate::error::Result;
@@ -60,7 +60,7 @@ impl Supervisor {
             failure: None,
         };
         let binding = binding(job);
-        let files = raise_files(FILES + EACH * u64::from(job.ranks));
+        let files = raise_files(job.files());
         for rank in 0..job.ranks {
             let cpus = binding.as_ref().map(|binding| binding.cpus(rank));
             match Process::start(job, rank, cpus, files.clone()) {

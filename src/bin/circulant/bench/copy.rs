@@ -82,7 +82,8 @@ impl Arguments {
             Format::Json => Ok(()),
             Format::Osu => {
                 writeln!(out, "# circulant {} copy", env!("CARGO_PKG_VERSION"))?;
-                writeln!(out, "# {} ranks, each with bytes of the next, all at once", comm.size())?;
+                let ranks = if comm.size() == 1 { "rank" } else { "ranks" };
+                writeln!(out, "# {} {ranks}, each with bytes of the next, all at once", comm.size())?;
                 writeln!(
                     out,
                     "{:>10} {:>12} {:>12} {:>10} {:>12} {:>12} {:>10}",
@@ -129,7 +130,7 @@ fn measure(comm: &Communicator, bytes: usize, timing: Timing) -> Result<[Row; 2]
 
 fn pair(comm: &Communicator, bytes: usize) -> Result<Pair> {
     let place = Place { rank: comm.rank(), size: comm.size() };
-    let own = Plain::new(bytes, place.rank as u8 + 1)?;
+    let own = Plain::new(bytes, (place.rank as u8).wrapping_add(1))?;
     let mut cards = vec![0; place.size as usize * size_of::<Card>() / size_of::<u64>()];
     comm.allgather(&own.card(), &mut cards)?;
     let (cards, _) = cards.as_chunks();

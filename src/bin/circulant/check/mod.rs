@@ -26,8 +26,8 @@ use crate::output::print;
 /// With --plans, every algorithm of every collective instead (`circulant plan --list`), for all
 /// ranks together: the two ends of a put name the same blocks; a rank puts only what it has, and
 /// waits for all of it; nothing is folded twice, or out of the ranks' order where that is to be
-/// kept; and each rank ends with what the collective promises. For several roots and numbers of
-/// blocks; up to 1024 ranks.
+/// kept; and each rank ends with what the collective promises. For up to four roots; up to 32 ranks
+/// with up to four numbers of blocks, beyond with one of up to three; up to 1024 ranks.
 ///
 /// A breach is printed with number of ranks, rank, round and what is wrong; the program then
 /// ends with 1.

@@ -11,7 +11,7 @@ use circulant::comm::channels::{slot_bytes, wide};
 use circulant::comm::meeting::WIRE;
 use circulant::comm::settings::Settings;
 use circulant::engine::slots::{NARROW, SLOTS, WIDE};
-use circulant::error::Result;
+use circulant::error::{Error, Result};
 use circulant::rank::Place;
 use circulant::transport::fabric::{self, Request};
 use rustix::process::{Resource, getrlimit};
@@ -62,6 +62,16 @@ impl Arguments {
     /// Prints all there is to know.
     pub fn run(self) -> Outcome {
         let settings = Settings::from_environment()?;
+        if let Some(name) = &self.provider
+            && fabric::version().is_ok()
+            && Wanted::of(Some(name)).takes_fabric()
+        {
+            let named = Request { provider: Wanted::of(Some(name)).provider(), ..Request::default() };
+            // Of what there is it is told below what it lacks.
+            if let Err(unknown @ Error::Argument { .. }) = fabric::choose(&named) {
+                return Err(unknown.into());
+            }
+        }
         let provider = self.provider.or(settings.provider.clone());
         let wanted = Wanted::of(provider.as_deref());
         let shm = wanted.takes_shm().then(|| try_shm(&settings));

@@ -7,13 +7,14 @@ mod check;
 mod report;
 mod subject;
 
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use circulant::algorithm::{self, Entry, Nesting};
 use circulant::collective::Collective;
 use circulant::comm::settings::Settings;
-use circulant::comm::{Call, Communicator};
+use circulant::comm::{Call, Choice, Communicator};
 use circulant::error::{Error, Result};
 use circulant::locality::layout::Domains;
 use circulant::rank::{Place, Rank};
@@ -246,14 +247,18 @@ impl Arguments {
         let columns = self.compares().then(|| algorithms.iter().flatten().map(String::as_str).collect());
         let mut report = (comm.rank() == 0).then(|| Report::new(self.format, columns));
         let subjects: Vec<_> = kinds.into_iter().map(|kind| self.subjects(comm, collective, kind)).collect();
+        let mut written = Ok(());
         if let Some(report) = &mut report {
             let sizes: usize = subjects.iter().map(Vec::len).sum();
-            report.head(comm, collective, sizes * algorithms.len())?;
+            written = report.head(comm, collective, sizes * algorithms.len());
         }
         for subjects in &subjects {
-            self.measure_kind(comm, subjects, &algorithms, report.as_mut())?;
+            if !goes_on(comm, report.as_ref(), &written)? {
+                break;
+            }
+            written = self.measure_kind(comm, subjects, &algorithms, report.as_mut())?;
         }
-        Ok(())
+        Ok(written?)
     }
 
     /// Names of algorithms; `None` is the library's choice.
@@ -280,9 +285,10 @@ impl Arguments {
         subjects: &[Subject],
         algorithms: &[Option<String>],
         mut report: Option<&mut Report>,
-    ) -> std::result::Result<(), Box<dyn std::error::Error>> {
-        if let (Some(report), Some(first)) = (&mut report, subjects.first()) {
-            report.open(first)?;
+    ) -> Result<io::Result<()>> {
+        let mut written = Ok(());
+        if let (Some(report), Some(first)) = (&report, subjects.first()) {
+            written = report.open(first);
         }
         for subject in subjects {
             let mut cells = Vec::with_capacity(algorithms.len());
@@ -293,13 +299,13 @@ impl Arguments {
                 cells.push(self.cell(comm, subject, algorithm.as_deref())?);
             }
             if let Some(report) = &mut report {
-                report.row(subject, own_choice(comm, subject), cells)?;
+                written = written.and(report.row(subject, self.own_choice(comm, subject), cells));
+            }
+            if !goes_on(comm, report.as_deref(), &written)? {
+                return Ok(written);
             }
         }
-        match report {
-            Some(report) => Ok(report.close()?),
-            None => Ok(()),
-        }
+        Ok(written.and(report.map_or(Ok(()), Report::close)))
     }
 
     /// One measurement. Where algorithms are compared, one that does not serve this call, about which all
@@ -321,7 +327,7 @@ impl Arguments {
     ) -> Result<Row> {
         let call = subject.call().map(|call| self.arranged(call, algorithm));
         let choice = match &call {
-            Some(call) => comm.choice(call, subject.len())?,
+            Some(call) => self.choice(comm, call, subject)?,
             None => comm.barrier_choice(algorithm)?,
         };
         let mut caller = match call {
@@ -350,6 +356,25 @@ impl Arguments {
         })
     }
 
+    /// What a call comes to in its tense.
+    fn choice(&self, comm: &Communicator, call: &Call<i32>, subject: &Subject) -> Result<Choice> {
+        match self.tense {
+            Tense::Started | Tense::Prepared => comm.choice_in_background(call, subject.len()),
+            // Counts are of the whole, and of parts the library's own affair.
+            Tense::Kept if !subject.collective.has_counts() => comm.choice_by_name(call, subject.len()),
+            _ => comm.choice(call, subject.len()),
+        }
+    }
+
+    /// The library's own.
+    fn own_choice(&self, comm: &Communicator, subject: &Subject) -> Option<&'static str> {
+        let choice = match subject.call() {
+            Some(call) => self.choice(comm, &self.arranged(call, None), subject),
+            None => comm.barrier_choice(None),
+        };
+        choice.ok().map(|choice| choice.algorithm)
+    }
+
     /// The call with the algorithm and the blocks that were asked for.
     fn arranged(&self, mut call: Call<i32>, algorithm: Option<&str>) -> Call<i32> {
         if let Some(name) = algorithm {
@@ -362,11 +387,11 @@ impl Arguments {
     }
 }
 
-/// The library's own.
-fn own_choice(comm: &Communicator, subject: &Subject) -> Option<&'static str> {
-    let choice =
-        subject.call().map_or_else(|| comm.barrier_choice(None), |call| comm.choice(&call, subject.len()));
-    choice.ok().map(|choice| choice.algorithm)
+/// Whether rank 0 could tell all so far, and still has a reader: the others hear it, so that all end together.
+fn goes_on(comm: &Communicator, report: Option<&Report>, written: &io::Result<()>) -> Result<bool> {
+    let mut goes_on = [u8::from(written.is_ok() && report.is_none_or(Report::is_read))];
+    comm.run(&mut goes_on, Call::broadcast(0))?;
+    Ok(goes_on == [1])
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use circulant::collective::Collective;
 use circulant::comm::Communicator;
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::rows::{self, Format, Row};
 use super::subject::Subject;
@@ -85,6 +86,13 @@ impl Report {
         })
     }
 
+    /// Whether somebody reads what is printed: the reader of a pipe may have seen enough.
+    pub fn is_read(&self) -> bool {
+        let out = io::stdout();
+        let mut fds = [PollFd::new(&out, PollFlags::empty())];
+        poll(&mut fds, Some(&Timespec::default())).is_err() || !fds[0].revents().contains(PollFlags::ERR)
+    }
+
     /// What is measured next.
     pub fn progress(&self, subject: &Subject, algorithm: Option<&str>) {
         self.bar.set_message(format!("{} bytes {}", subject.bytes(), algorithm.unwrap_or_default()));
@@ -157,10 +165,11 @@ fn progress_bar(measurements: usize) -> ProgressBar {
 fn world(out: &mut dyn Write, comm: &Communicator, collective: Collective) -> io::Result<()> {
     let (about, costs) = (comm.about(), comm.costs());
     let nodes = if about.nodes == 1 { "node" } else { "nodes" };
+    let ranks = if comm.size() == 1 { "rank" } else { "ranks" };
     writeln!(out, "# circulant {} {}, of i32", env!("CARGO_PKG_VERSION"), collective.name())?;
     writeln!(
         out,
-        "# {} ranks on {} {nodes}, {}, by {} in {:.0} ms{}",
+        "# {} {ranks} on {} {nodes}, {}, by {} in {:.0} ms{}",
         comm.size(),
         about.nodes,
         comm.transport(),
