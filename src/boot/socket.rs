@@ -184,7 +184,7 @@ pub(super) fn raise_files(needed: u64) -> Rlimit {
     let before = getrlimit(Resource::Nofile);
     if before.current.is_some_and(|current| current < needed) {
         let current = before.maximum.map_or(needed, |most| most.min(needed));
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..before.clone() });
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..before });
     }
     before
 }

@@ -114,7 +114,7 @@ impl Hub {
 
     /// A connection stands; it gets the news if there is some already.
     pub fn join(&mut self, rank: Rank, stream: Arc<TcpStream>) {
-        self.strides.insert(self.from_to(self.place.rank, rank));
+        self.strides.insert(self.distance(self.place.rank, rank));
         match Link::new(rank, stream) {
             Ok(mut link) => {
                 if let Some(news) = self.board.fatal() {
@@ -270,14 +270,14 @@ impl Hub {
         let size = self.place.size;
         let next = |at: &Rank| {
             let there = self.strides.iter().map(|&stride| Place { rank: *at, size }.after(stride));
-            let next = there.min_by_key(|&rank| self.from_to(rank, to))?;
-            (next != to && self.from_to(next, to) < self.from_to(*at, to)).then_some(next)
+            let next = there.min_by_key(|&rank| self.distance(rank, to))?;
+            (next != to && self.distance(next, to) < self.distance(*at, to)).then_some(next)
         };
         std::iter::successors(Some(from), next).skip(1).collect()
     }
 
     /// How far a rank stands before another one on the circle.
-    fn from_to(&self, from: Rank, to: Rank) -> u32 {
+    fn distance(&self, from: Rank, to: Rank) -> u32 {
         Place { rank: to, size: self.place.size }.before(from)
     }
 

@@ -243,7 +243,7 @@ fn inherit(command: &mut Command, socket: OwnedFd, cpus: Option<&Cpus>, files: R
             return Err(Errno::SRCH.into());
         }
         fcntl_setfd(&socket, FdFlags::empty())?;
-        setrlimit(Resource::Nofile, files.clone())?;
+        setrlimit(Resource::Nofile, files)?;
         if let Some(cpus) = &cpus {
             sched_setaffinity(None, cpus)?;
         }

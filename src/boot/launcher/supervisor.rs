@@ -63,7 +63,7 @@ impl Supervisor {
         let files = raise_files(job.files());
         for rank in 0..job.ranks {
             let cpus = binding.as_ref().map(|binding| binding.cpus(rank));
-            match Process::start(job, rank, cpus, files.clone()) {
+            match Process::start(job, rank, cpus, files) {
                 Ok(process) => supervisor.processes.push(process),
                 Err(error) if supervisor.is_unstartable(job, &error) => break,
                 Err(error) => return Err(refused(format!("rank {rank} cannot be started"), error)),
