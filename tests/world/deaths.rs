@@ -175,6 +175,29 @@ fn a_rank_that_is_stopped_is_told_of_and_awaited() {
 }
 
 #[test]
+fn a_wait_is_told_with_what_its_culprit_does_by_then() {
+    // Rank 0 comes late, and then waits for rank 2 itself, who does not come before it is told of.
+    let call = "broadcast:root=2:type=u8:count=8:algorithm=mst";
+    let script = |before: &str| format!("world {before} {call}");
+    let job = Job::new(4, &script("")).but(0, &script("sleep 3")).but(2, &script("say joined sleep 1000"));
+    let met = job.set("CIRCULANT_STALL", "0").set("CIRCULANT_TIMEOUT", "6").meet();
+    let said = met.wait_for_error(1, "error: ");
+    assert!(said.contains("rank 2 is alive, in no call"), "{said}");
+    met.signal(2, Signal::KILL);
+    met.end();
+}
+
+#[test]
+fn a_forked_child_is_no_rank_and_does_nothing_to_its_parents_world() {
+    for provider in ["shm", "tcp"] {
+        let job = Job::new(3, &format!("world barrier fork {IN_BLOCKS} barrier"));
+        for end in job.set("CIRCULANT_PROVIDER", provider).meet().end() {
+            assert!(end.status.success(), "{end:?}");
+        }
+    }
+}
+
+#[test]
 fn beside_a_rank_that_is_stopped_nobody_waits_in_silence_for_one_that_was_killed() {
     for provider in ["shm", "shm", "tcp"] {
         let job = Job::new(3, &ON.replace("30000", "3000000")).set("CIRCULANT_PROVIDER", provider);

@@ -17,6 +17,8 @@
 //! | `carrier` | says what carries puts, and why it is not shared memory |
 //! | `cramp` | allows this process no files, and so no shared memory |
 //! | `forbid` | from now on the kernel refuses this process to write other processes' memory |
+//! | `fork` | a child makes a call, which is refused, drops all that it has, and ends well |
+//! | `sleep` SECONDS | does something else |
 //! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,7 +28,7 @@ use circulant::boot::{self, Exchange};
 use circulant::comm::{Call, Communicator};
 use circulant::error::Result;
 use circulant::fold::Sum;
-use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getpid, kill_process, setrlimit, waitpid};
 
 use crate::wanted::{Rest, Wanted};
 use crate::ways::{world_by_files, world_by_id};
@@ -97,6 +99,8 @@ impl Rank {
                     .expect("a process may have less"),
                 "say" => println!("{}", next::<String>(words)),
                 "forbid" => forbid_writev().expect("a process may forbid itself something"),
+                "fork" => self.fork(),
+                "sleep" => std::thread::sleep(std::time::Duration::from_secs(next(words))),
                 "exit" | "panic" | "abort" | "kill" | "stop" | "hang" => be_of_no_more_use(word),
                 call => self.call(call)?,
             }
@@ -107,6 +111,21 @@ impl Rank {
     /// The communicator that makes the calls, if this rank has a part in it.
     fn comm(&self) -> Option<&Communicator> {
         self.comms.get(self.on).expect("the script makes it before").as_ref()
+    }
+
+    fn fork(&mut self) {
+        // SAFETY: - the child has this thread alone, and uses nothing that another one may have had locked, but for memory,
+        //           of which the C library sees to it
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = self.comm().is_some_and(|comm| comm.barrier().is_err());
+            self.comms.clear();
+            // SAFETY: - nothing of the parent's is to run at the end
+            unsafe { libc::_exit(i32::from(!refused)) };
+        }
+        let child = Pid::from_raw(child).expect("a process may fork");
+        let ended = waitpid(Some(child), WaitOptions::empty()).expect("nobody else waits for it");
+        assert_eq!(ended.and_then(|(_, status)| status.exit_status()), Some(0));
     }
 
     fn call(&mut self, word: &str) -> Result<()> {

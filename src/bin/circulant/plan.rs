@@ -377,6 +377,18 @@ mod tests {
     }
 
     #[test]
+    fn nodes_that_an_algorithm_does_not_suit_are_refused() {
+        let with = |name, nodes, domains| Arguments { nodes, domains, ..arguments(Some(name), 1, 0) };
+        let refused = checked(Allgather, 6, &with("lanes", 4, 1));
+        assert!(refused.contains("is for groups of one size, and not for 6 ranks on 4 nodes"), "{refused}");
+        assert_eq!(checked(Allgather, 6, &with("lanes", 3, 1)), "");
+        assert!(checked(Broadcast, 8, &with("leader", 1, 1)).contains("on 1 node of 1 domain"));
+        assert!(checked(Broadcast, 8, &with("leader-domains", 2, 1)).contains("is for ranks in domains"));
+        assert!(checked(Broadcast, 4, &with("leader", 5, 1)).contains("5 nodes for 4 ranks"));
+        assert!(checked(Scatter, 6, &with("mst", 1, 2)).ends_with("leave --domains out"));
+    }
+
+    #[test]
     fn a_plan_beyond_all_use_is_refused() {
         assert!(checked(Broadcast, 8, &arguments(None, 1 << 19, 0)).contains("too many to prove"));
         assert!(checked(Broadcast, 4, &arguments(None, 1 << 19, 0)).contains("too many to print"));
