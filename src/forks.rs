@@ -17,9 +17,20 @@ const NONE: RawFd = -1;
 /// How often fork has come back in a child, from the process that this one descends from on.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// What is the same in a process, and another number in its children: once it has a [descriptor of its own](Parents::alone).
+/// What is the same in a process, and another number in its children.
 pub fn generation() -> u32 {
     FORKS.load(Relaxed)
+}
+
+/// The same, for what begins here: from now on children are counted.
+pub fn here() -> u32 {
+    static AT_FORK: Once = Once::new();
+    AT_FORK.call_once(|| {
+        // SAFETY: the handler does what is allowed in the child of a process with threads, see there. It fails only
+        // where there is no memory for it.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(let_go)) };
+    });
+    generation()
 }
 
 static PARENTS: [AtomicI32; MOST] = [const { AtomicI32::new(NONE) }; MOST];
@@ -32,12 +43,7 @@ pub struct Parents(Option<(&'static AtomicI32, RawFd)>);
 impl Parents {
     /// From now on children do not keep this one.
     pub fn alone(descriptor: BorrowedFd<'_>) -> Parents {
-        static AT_FORK: Once = Once::new();
-        AT_FORK.call_once(|| {
-            // SAFETY: the handler does what is allowed in the child of a process with threads, see there. It fails only
-            // where there is no memory for it.
-            let _ = unsafe { libc::pthread_atfork(None, None, Some(let_go)) };
-        });
+        here();
         let fd = descriptor.as_raw_fd();
         let is_taken = |place: &&AtomicI32| place.compare_exchange(NONE, fd, Relaxed, Relaxed).is_ok();
         Parents(PARENTS.iter().find(is_taken).map(|place| (place, fd)))

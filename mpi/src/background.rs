@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, Thread};
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub struct Background {
     /// Whether it may be started again.
     prepared: bool,
     served: Arc<Served>,
+    /// The code of an error that the program is still to hear of, or 0.
+    failed: AtomicI32,
 }
 
 struct State {
@@ -100,7 +102,7 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
     let (raw, served) = begun.inspect_err(|_| taken.release_types())?;
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     let state = Mutex::new(State { request: Some(raw), taken, running: !prepared });
-    let background = Arc::new(Background { state, id, prepared, served });
+    let background = Arc::new(Background { state, id, prepared, served, failed: AtomicI32::new(0) });
     // SAFETY: - `request` has room for a handle (the caller)
     let made = unsafe { background.make_request(request) };
     let handle = made.inspect_err(|_| background.state().taken.release_types())?;
@@ -232,40 +234,44 @@ impl Background {
         let again = |request: &mut RawRequest| request.start();
         let started = taken.pack().and_then(|()| request.as_mut().map_or(Ok(()), again));
         *running = started.is_ok();
+        self.failed.store(0, Ordering::Release);
         drop(state);
         look_after();
         self.code(started)
     }
 
-    /// Whether our call is under way; makes progress. Once it is done MPI is told, and knows its request complete. An
-    /// error's code comes once, when that is found.
-    pub fn is_running(&self, handle: Handle) -> std::result::Result<bool, c_int> {
+    /// Whether our call is under way; makes progress. Once it is done MPI is told, and knows its request complete; but not
+    /// of an error, which is [kept](Self::code_of_error).
+    pub fn is_running(&self, handle: Handle) -> bool {
         let mut state = self.state();
         if !state.running {
-            return Ok(false);
+            return false;
         }
         let done = match state.test(self.prepared) {
-            Ok(false) => return Ok(true),
+            Ok(false) => return true,
             Ok(true) => Ok(()),
             Err(error) => Err(error),
         };
-        match self.complete(&mut state, handle, done) {
-            0 => Ok(false),
-            code => Err(code),
-        }
+        self.complete(&mut state, handle, done);
+        false
+    }
+
+    /// The code of the error that it ended with, or 0; to be heard of once, unless it is only asked for.
+    pub fn code_of_error(&self, only_asked: bool) -> c_int {
+        if only_asked { self.failed.load(Ordering::Acquire) } else { self.failed.swap(0, Ordering::AcqRel) }
     }
 
     /// Waits until our call is done, and tells MPI. The code is an error's, or 0.
     pub fn finish(&self, handle: Handle) -> c_int {
         let mut state = self.state();
-        if !state.running {
-            return 0;
+        if state.running {
+            let done = state.request.as_mut().map_or(Ok(()), RawRequest::wait);
+            self.complete(&mut state, handle, done);
         }
-        let done = state.request.as_mut().map_or(Ok(()), RawRequest::wait);
-        self.complete(&mut state, handle, done)
+        self.code_of_error(false)
     }
 
-    fn complete(&self, state: &mut State, handle: Handle, done: Result<()>) -> c_int {
+    fn complete(&self, state: &mut State, handle: Handle, done: Result<()>) {
         state.running = false;
         let done = done.and_then(|()| state.taken.unpack());
         if !self.prepared {
@@ -285,7 +291,7 @@ impl Background {
                 false => own::request_complete(handle),
             }
         };
-        self.code(done)
+        self.failed.store(self.code(done), Ordering::Release);
     }
 
     fn code(&self, done: Result<()>) -> c_int {

@@ -53,8 +53,12 @@ fn file_of(address: *const c_void) -> *const c_void {
     info.dli_fbase
 }
 
-/// A request of ours, with its handle.
-type Ours = (Handle, Arc<Background>);
+/// A request of ours: its place among the program's, and its handle.
+struct Ours {
+    index: usize,
+    handle: Handle,
+    background: Arc<Background>,
+}
 
 /// The handle at a place of an array.
 ///
@@ -94,33 +98,26 @@ unsafe fn ours(n: c_int, requests: *const c_void) -> Vec<Ours> {
         return Vec::new();
     }
     // SAFETY: - the array has so many (the caller)
-    let handles = (0..n.max(0) as usize).map(|index| unsafe { read(requests, index) });
-    handles.filter_map(|handle| Some((handle, background::behind(handle)?))).collect()
+    let handles = (0..n.max(0) as usize).map(|index| (index, unsafe { read(requests, index) }));
+    let ours = |(index, handle)| Some(Ours { index, handle, background: background::behind(handle)? });
+    handles.filter_map(ours).collect()
 }
 
-/// What a look at some calls of ours has shown.
-struct Looked {
-    /// Whether any of them is under way; MPI was told of all others.
-    runs: bool,
-    /// Of the first that was found to have failed, or 0: MPI's own functions know nothing of it.
-    code: c_int,
-}
-
-fn look(ours: &[Ours]) -> Looked {
-    let mut looked = Looked { runs: false, code: 0 };
-    for (handle, background) in ours {
-        match background.is_running(*handle) {
-            Ok(runs) => looked.runs |= runs,
-            Err(code) => looked.code = first_error(looked.code, code),
-        }
-    }
-    looked
+/// Whether any of them is under way; tells MPI of all others.
+fn any_runs(ours: &[Ours]) -> bool {
+    ours.iter().filter(|one| one.background.is_running(one.handle)).count() > 0
 }
 
 /// Waits for all of them; the first error's code, or 0.
 fn finish(ours: &[Ours]) -> c_int {
-    let codes = ours.iter().map(|(handle, background)| background.finish(*handle));
-    codes.fold(0, |first, code| if first == 0 { code } else { first })
+    ours.iter().map(|one| one.background.finish(one.handle)).fold(0, first_error)
+}
+
+/// Of those of ours that MPI has just said to be done, which `are_told` are, the first error's code, or 0: its own functions
+/// know nothing of that. Where the program has only asked they stay as they are, and so does it.
+fn failed(ours: &[Ours], only_asked: bool, are_told: impl Fn(usize) -> bool) -> c_int {
+    let told = ours.iter().filter(|one| are_told(one.index));
+    told.map(|one| one.background.code_of_error(only_asked)).fold(0, first_error)
 }
 
 fn first_error(ours: c_int, own: c_int) -> c_int {
@@ -168,15 +165,14 @@ pub unsafe extern "C" fn wait_any(
         // SAFETY: - the program's own call, as it made it
         return unsafe { own::wait_any(n, requests, index, status) };
     }
-    let mut failed = 0;
     loop {
-        let (Looked { runs, code }, mut flag) = (look(&ours), 0);
-        failed = first_error(failed, code);
+        let (runs, mut flag) = (any_runs(&ours), 0);
         // SAFETY: - as the program's own call, which waits for this to be true
-        let code = first_error(failed, unsafe { own::test_any(n, requests, index, &mut flag, status) });
+        let code = unsafe { own::test_any(n, requests, index, &mut flag, status) };
         // SAFETY: - the program gives an int to be written, as MPI has done if `flag` says so
-        if code != 0 || (flag != 0 && !(runs && unsafe { *index } == UNDEFINED)) {
-            return code;
+        let told = if flag == 0 { UNDEFINED } else { unsafe { *index } };
+        if code != 0 || (flag != 0 && !(runs && told == UNDEFINED)) {
+            return first_error(failed(&ours, false, |place| place as c_int == told), code);
         }
         again();
     }
@@ -199,17 +195,15 @@ pub unsafe extern "C" fn wait_some(
         return unsafe { own::wait_some(n, requests, count, indices, statuses) };
     }
     loop {
-        let Looked { runs, code } = look(&ours);
+        let runs = any_runs(&ours);
         // SAFETY: - as the program's own call, which waits for this to find some
-        let code = first_error(code, unsafe { own::test_some(n, requests, count, indices, statuses) });
+        let code = unsafe { own::test_some(n, requests, count, indices, statuses) };
         // SAFETY: - the program gives an int to be written, as MPI has done
         match unsafe { *count } {
-            0 => {}
-            UNDEFINED if runs => {}
-            _ => return code,
-        }
-        if code != 0 {
-            return code;
+            0 if code == 0 => {}
+            UNDEFINED if runs && code == 0 => {}
+            // SAFETY: - the program gives as many indices to be written, as MPI has done of those that it counts
+            count => return first_error(failed(&ours, false, unsafe { among(indices, count) }), code),
         }
         again();
     }
@@ -220,27 +214,38 @@ pub unsafe extern "C" fn wait_some(
 #[unsafe(export_name = "MPI_Test")]
 pub unsafe extern "C" fn test(request: *mut c_void, flag: *mut c_int, status: *mut c_void) -> c_int {
     // SAFETY: - the program gives one request
-    let Looked { runs, code } = look(&unsafe { ours(1, request) });
-    if runs {
+    let ours = unsafe { ours(1, request) };
+    if any_runs(&ours) {
         // SAFETY: - the program gives an int to be written
-        return unsafe { not_yet(flag, code) };
+        return unsafe { not_yet(flag) };
     }
-    // SAFETY: - the program's own call, as it made it
-    first_error(code, unsafe { own::test(request, flag, status) })
+    // SAFETY: - the program's own call, as it made it, which has written the int
+    let (code, done) = unsafe { (own::test(request, flag, status), *flag != 0) };
+    first_error(failed(&ours, false, |_| done), code)
+}
+
+/// Whether a place is among the first indices.
+///
+/// # Safety
+/// - There are so many.
+unsafe fn among(indices: *const c_int, count: c_int) -> impl Fn(usize) -> bool {
+    // SAFETY: - there are so many (the caller)
+    let indices = (0..count.max(0) as usize).map(|i| unsafe { *indices.add(i) }).collect::<Vec<_>>();
+    move |place| indices.contains(&(place as c_int))
 }
 
 /// # Safety
 /// - `flag` is an int to be written.
-unsafe fn not_yet(flag: *mut c_int, code: c_int) -> c_int {
+unsafe fn not_yet(flag: *mut c_int) -> c_int {
     // SAFETY: - an int to be written (the caller)
     unsafe { *flag = 0 };
     world::progress();
-    code
+    0
 }
 
 /// The functions that ask whether all of some requests are done, any, or which: to ask alone leaves them as they are.
 macro_rules! asked {
-    ($all:literal, $all_fn:ident, $any:literal, $any_fn:ident, $some:literal, $some_fn:ident) => {
+    ($all:literal, $all_fn:ident, $any:literal, $any_fn:ident, $some:literal, $some_fn:ident, $only_asked:literal) => {
         /// # Safety
         /// - As MPI has it.
         #[unsafe(export_name = $all)]
@@ -251,13 +256,14 @@ macro_rules! asked {
             statuses: *mut c_void,
         ) -> c_int {
             // SAFETY: - the program gives `n` requests
-            let Looked { runs, code } = look(&unsafe { ours(n, requests) });
-            if runs {
+            let ours = unsafe { ours(n, requests) };
+            if any_runs(&ours) {
                 // SAFETY: - the program gives an int to be written
-                return unsafe { not_yet(flag, code) };
+                return unsafe { not_yet(flag) };
             }
-            // SAFETY: - the program's own call, as it made it
-            first_error(code, unsafe { own::$all_fn(n, requests, flag, statuses) })
+            // SAFETY: - the program's own call, as it made it, which has written the int
+            let (code, done) = unsafe { (own::$all_fn(n, requests, flag, statuses), *flag != 0) };
+            first_error(failed(&ours, $only_asked, |_| done), code)
         }
 
         /// # Safety
@@ -271,16 +277,18 @@ macro_rules! asked {
             status: *mut c_void,
         ) -> c_int {
             // SAFETY: - the program gives `n` requests
-            let Looked { runs, code } = look(&unsafe { ours(n, requests) });
+            let ours = unsafe { ours(n, requests) };
+            let runs = any_runs(&ours);
             // SAFETY: - the program's own call, as it made it
-            let code = first_error(code, unsafe { own::$any_fn(n, requests, index, flag, status) });
+            let code = unsafe { own::$any_fn(n, requests, index, flag, status) };
             // SAFETY: - the program gives two ints to be written, as MPI has done
-            unsafe {
+            let told = unsafe {
                 if runs && *flag != 0 && *index == UNDEFINED {
                     *flag = 0;
                 }
-            }
-            code
+                if *flag == 0 { UNDEFINED } else { *index }
+            };
+            first_error(failed(&ours, $only_asked, |place| place as c_int == told), code)
         }
 
         /// # Safety
@@ -294,28 +302,31 @@ macro_rules! asked {
             statuses: *mut c_void,
         ) -> c_int {
             // SAFETY: - the program gives `n` requests
-            let Looked { runs, code } = look(&unsafe { ours(n, requests) });
+            let ours = unsafe { ours(n, requests) };
+            let runs = any_runs(&ours);
             // SAFETY: - the program's own call, as it made it
-            let code = first_error(code, unsafe { own::$some_fn(n, requests, count, indices, statuses) });
-            // SAFETY: - the program gives an int to be written, as MPI has done
-            unsafe {
+            let code = unsafe { own::$some_fn(n, requests, count, indices, statuses) };
+            // SAFETY: - the program gives an int to be written, and as many indices, as MPI has done
+            let told = unsafe {
                 if runs && *count == UNDEFINED {
                     *count = 0;
                 }
-            }
-            code
+                among(indices, *count)
+            };
+            first_error(failed(&ours, $only_asked, told), code)
         }
     };
 }
 
-asked!("MPI_Testall", test_all, "MPI_Testany", test_any, "MPI_Testsome", test_some);
+asked!("MPI_Testall", test_all, "MPI_Testany", test_any, "MPI_Testsome", test_some, false);
 asked!(
     "MPI_Request_get_status_all",
     status_of_all,
     "MPI_Request_get_status_any",
     status_of_any,
     "MPI_Request_get_status_some",
-    status_of_some
+    status_of_some,
+    true
 );
 
 /// # Safety
@@ -325,14 +336,14 @@ pub unsafe extern "C" fn status_of(request: Handle, flag: *mut c_int, status: *m
     let Some(abi) = own::abi() else { return own::ABSENT_CODE };
     let handle = abi.flavour.handle(request);
     let behind = background::behind(handle);
-    let Looked { runs, code } =
-        look(&behind.map(|background| (handle, background)).into_iter().collect::<Vec<_>>());
-    if runs {
+    let ours: Vec<_> = behind.into_iter().map(|background| Ours { index: 0, handle, background }).collect();
+    if any_runs(&ours) {
         // SAFETY: - the program gives an int to be written
-        return unsafe { not_yet(flag, code) };
+        return unsafe { not_yet(flag) };
     }
-    // SAFETY: - the program's own call, as it made it
-    first_error(code, unsafe { own::status_of(request, flag, status) })
+    // SAFETY: - the program's own call, as it made it, which has written the int
+    let (code, done) = unsafe { (own::status_of(request, flag, status), *flag != 0) };
+    first_error(failed(&ours, true, |_| done), code)
 }
 
 /// # Safety
@@ -342,7 +353,7 @@ pub unsafe extern "C" fn free(request: *mut c_void) -> c_int {
     // SAFETY: - the program gives one request
     let ours = unsafe { ours(1, request) };
     let code = finish(&ours);
-    ours.iter().for_each(|(handle, _)| background::forget(*handle));
+    ours.iter().for_each(|one| background::forget(one.handle));
     // SAFETY: - the program's own call, as it made it
     first_error(code, unsafe { own::request_free(request) })
 }
@@ -353,7 +364,7 @@ pub unsafe extern "C" fn free(request: *mut c_void) -> c_int {
 pub unsafe extern "C" fn start(request: *mut c_void) -> c_int {
     // SAFETY: - the program gives one request
     match unsafe { ours(1, request) }.first() {
-        Some((_, background)) => background.start(),
+        Some(one) => one.background.start(),
         // SAFETY: - the program's own call, as it made it
         None => unsafe { own::start(request) },
     }

@@ -1,6 +1,8 @@
 //! Every collective by every algorithm over the loopback transport, all ranks in one thread, in seeded orders of
 //! arrival: every element against a serial result.
 
+use std::sync::Mutex;
+
 use super::request::Running;
 use super::tests::{faulty, finish, on_threads};
 use super::*;
@@ -639,9 +641,14 @@ fn an_operator_may_own_what_needs_the_engine_to_go() {
 fn an_operator_that_makes_a_call_is_an_error_of_it_and_no_hang() {
     let comms = Communicator::loopback(2, 5).unwrap();
     on_threads(comms, |comm| {
-        let own = comm.duplicate().unwrap();
-        let calls = fold::commutative(move |a: &i64, b: &i64| a + b + own.barrier().map_or(1, |()| 0));
-        let error = comm.run(&mut [1_i64], Call::allreduce(calls)).unwrap_err().to_string();
+        let (own, window) = (comm.duplicate().unwrap(), Mutex::new(Some(comm.window::<u8>(9).unwrap())));
+        let calls = move |a: &i64, b: &i64| {
+            // It goes while the operator unwinds.
+            let _window = window.lock().unwrap().take();
+            a + b + own.barrier().map_or(1, |()| 0)
+        };
+        let request = comm.start(comm.window::<i64>(1).unwrap(), Call::allreduce(fold::commutative(calls)));
+        let error = request.and_then(|request| request.wait().map(drop)).unwrap_err().to_string();
         assert!(error.contains("it makes a call, or lets go of what needs one, within a call"), "{error}");
     });
 }

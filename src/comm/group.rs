@@ -248,7 +248,7 @@ impl Communicator {
 impl Drop for Communicator {
     fn drop(&mut self) {
         if self.number != super::WORLD {
-            self.world.engine().free(self.number);
+            self.world.engine_at_the_end().into_iter().for_each(|mut engine| engine.free(self.number));
         }
     }
 }

@@ -31,7 +31,7 @@ impl Room {
         Room {
             engine: ManuallyDrop::new(Mutex::new(engine)),
             owner: AtomicUsize::new(0),
-            generation: forks::generation(),
+            generation: forks::here(),
         }
     }
 
@@ -49,9 +49,20 @@ impl Room {
             Err(TryLockError::WouldBlock) if self.owner.load(Ordering::Relaxed) == this_thread() => {
                 resume_unwind(Box::new("it makes a call, or lets go of what needs one, within a call"))
             }
+            // Who has it may not be in this process.
+            Err(TryLockError::WouldBlock) if !self.is_own() => {
+                resume_unwind(Box::new("a call in a forked child of the process that joined"))
+            }
             Err(TryLockError::WouldBlock) => wait(&|| self.engine.lock().unwrap_or_else(after_a_panic)),
         };
         self.occupied(engine)
+    }
+
+    /// Whether what ends may end without it: in a [child](Self::is_own), where nothing of it ends; and where this thread has
+    /// it and unwinds, as an operator does that has failed, and has something of its own that goes with that.
+    pub(super) fn is_not_needed(&self) -> bool {
+        let is_here = || self.owner.load(Ordering::Relaxed) == this_thread();
+        !self.is_own() || std::thread::panicking() && is_here()
     }
 
     /// Whether this is its process, and no child that was forked from it.

@@ -257,13 +257,19 @@ impl Communicator {
     pub fn choice_by_name<T: Element>(&self, call: &Call<T>, len: usize) -> Result<Choice> {
         use Collective::{Gather, Gatherv, Reduce, ReduceScatter, ReduceScatterBlock, Scatter, Scatterv};
         let collective = call.raw.collective;
-        let segments = match collective {
-            Reduce | ReduceScatter | ReduceScatterBlock | Scatter | Scatterv | Gather | Gatherv => {
-                sides::segments(collective, len.saturating_mul(size_of::<T>()))
+        // Each part is cut by itself.
+        let parts = match collective {
+            Reduce => 1,
+            ReduceScatter | ReduceScatterBlock | Scatter | Scatterv | Gather | Gatherv => {
+                self.size() as usize
             }
-            _ => 1,
+            _ => return self.choice(call, len),
         };
-        self.choice(call, len.div_ceil(segments))
+        let segments = sides::segments(collective, len.saturating_mul(size_of::<T>()));
+        match len % parts {
+            0 => self.choice(call, (len / parts).div_ceil(segments) * parts),
+            _ => self.choice(call, len),
+        }
     }
 
     /// A window of `len` zeroed elements. Local: no other rank need do the same.

@@ -128,7 +128,7 @@ impl Drop for Held {
         let Held { world, handle, due, workspaces, operands, .. } = self;
         // It goes after the lock, as what the user has put into it may need that.
         let _operator = operands.as_mut().and_then(|operands| operands.fold.take());
-        let mut engine = world.engine();
+        let Some(mut engine) = world.engine_at_the_end() else { return };
         engine.forget(*handle);
         // Perhaps the last that has a registration, which ends under the engine's lock.
         *operands = None;

@@ -69,7 +69,7 @@ pub(super) fn check<T: Element>(memory: &Memory) -> Result<()> {
 impl<T: Element> Drop for Window<T> {
     /// The registration ends under the engine's lock: a transport serves one thread at a time.
     fn drop(&mut self) {
-        let engine = self.world.engine();
+        let engine = self.world.engine_at_the_end();
         self.source = Source::Unregistered(Memory::nothing());
         drop(engine);
     }

@@ -137,7 +137,7 @@ impl World {
 
     /// A window is no more. Its registration ends under the engine's lock: a transport serves one thread at a time.
     pub(super) fn drop_raw_window(&self, start: usize) {
-        let engine = self.engine();
+        let engine = self.engine_at_the_end();
         self.raw_windows().remove(&start);
         drop(engine);
     }
@@ -157,13 +157,21 @@ impl World {
         let mut engine = self.engine();
         spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
         spare.truncate(KEPT);
-        let region = engine.workspace(bytes.next_power_of_two().max(LEAST))?;
-        Ok(Workspace::new(region, self))
+        let region = engine.workspace(bytes.next_power_of_two().max(LEAST));
+        // Operators that go with the engine's lock may give a workspace back.
+        drop(spare);
+        drop(engine);
+        Ok(Workspace::new(region?, self))
     }
 
     /// The engine, which whoever waits in it leaves for a moment.
     pub(super) fn engine(&self) -> Inside<'_> {
         self.engine.enter(|lock| self.crowd.come(lock))
+    }
+
+    /// The engine, for what ends; none where that may end without it.
+    pub(super) fn engine_at_the_end(&self) -> Option<Inside<'_>> {
+        if self.engine.is_not_needed() { None } else { Some(self.engine()) }
     }
 
     /// Starts an operation, once `before` is made, which may be what it puts.

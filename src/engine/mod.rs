@@ -165,7 +165,7 @@ impl Engine {
             eldest: None,
             broken: None,
             discarded: Vec::new(),
-            generation: forks::generation(),
+            generation: forks::here(),
         })
     }
 

@@ -145,6 +145,13 @@ impl Vigil {
         }
     }
 
+    /// A wait that was told of is looked after, by whoever carries all calls on.
+    pub fn attends(&self, wait: &Option<Wait>) {
+        if let Some(name) = wait.as_ref().and_then(|wait| wait.entered) {
+            self.status.sees(name, true);
+        }
+    }
+
     /// Nothing is waited for any more.
     pub fn rest_all(&mut self) {
         self.status.leave_all();

@@ -13,7 +13,7 @@ const NAP: Duration = Duration::from_millis(100);
 /// The sleep while a transport is busy: nothing wakes us when it no longer is.
 const SHORT_NAP: Duration = Duration::from_micros(200);
 /// Who has so much to do that it does not sleep looks after waits every so many turns.
-const MANY: u32 = 4096;
+const MANY: u32 = 256;
 /// How long a rank that leaves waits for its neighbours' goodbyes.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
@@ -169,6 +169,7 @@ impl Engine {
     /// The same for what this thread waits for, and for what others do, who cannot come in meanwhile.
     fn watch_all(&mut self, handle: Handle) -> Result<()> {
         self.watch(handle)?;
+        self.attend_to_others();
         if self.awaiting == 0 {
             return Ok(());
         }
@@ -178,6 +179,13 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// What nobody waits for, and was told of when it was tested, goes on meanwhile.
+    fn attend_to_others(&mut self) {
+        for Entry { wait, .. } in self.operations.iter().flatten() {
+            self.vigil.attends(wait);
+        }
     }
 
     fn rest_from(&mut self, handle: Handle) {

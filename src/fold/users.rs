@@ -55,7 +55,8 @@ fn each<T: Copy, E>(mine: &mut [T], theirs: &[T], f: impl Fn(&T, &T) -> Result<T
 /// An operator that is associative and commutes: any algorithm may combine the ranks' elements, in any order.
 ///
 /// As all operators of users it is called from within a call, and makes none itself on communicators of the same world:
-/// all ranks would get the error that it panicked.
+/// all ranks would get the error that it panicked. A request by one that owns a communicator, window or request must be
+/// waited for: dropped while it runs, it keeps the world, and the world keeps it.
 ///
 /// ```
 /// use circulant::fold::{self, Operator};

@@ -98,7 +98,7 @@ impl Lifeline {
     }
 
     /// What is known of a question: complete, or as far as the ranks have answered by now
-    /// (one that is stopped never does). `None` where some thirty were asked since.
+    /// (one that is stopped never does). `None` where some thousand were asked since.
     pub fn answer(&self, question: u32) -> Option<Answer> {
         self.board.answer(question)
     }

@@ -74,8 +74,8 @@ struct Notes {
     answer_unread: bool,
 }
 
-/// Questions whose answers are kept: more than threads of a rank wait for long.
-pub(super) const QUESTIONS: usize = 32;
+/// Questions whose answers are kept: as many as there may be calls at a time, each with a thread that waits for it.
+pub(super) const QUESTIONS: usize = 1024;
 
 impl Board {
     pub fn new() -> Result<Self> {

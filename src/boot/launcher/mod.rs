@@ -101,8 +101,10 @@ impl Job {
             return Err(Error::argument("run", what, format!("ask for at most {MOST}")));
         }
         let may_have = getrlimit(Resource::Nofile).maximum;
-        if may_have.is_some_and(|most| most < self.files()) {
-            let what = format!("{} ranks, which take {} open files", self.ranks, self.files());
+        // A dozen are the launcher's own.
+        let least = self.files() - FILES + 12;
+        if may_have.is_some_and(|most| most < least) {
+            let what = format!("{} ranks, which take {least} open files", self.ranks);
             return Err(Error::argument("run", what, "raise `ulimit -Hn`, or start fewer ranks"));
         }
         match self.nodes {
