@@ -178,6 +178,7 @@ impl AsFd for Socket {
         self.fd.as_fd()
     }
 }
+
 /// Raises this process's own limit to files it may have open to so many, as far as it may; the limit before. If it is refused
 /// whoever opens one too many will say what is wrong.
 pub(super) fn raise_files(needed: u64) -> Rlimit {

@@ -188,19 +188,7 @@ impl Vigil {
             return Ok(());
         }
         let waiting = waiting();
-        let due = tells || ends;
-        let asked = wait.question.take_if(|asked| !due || asked.due);
-        let Some(asked) = asked.filter(|_| due || wait.lasted < wait.ask_at) else {
-            wait.ask_at = wait.lasted + wait.lasted.clamp(ASK_AFTER, ASK_EVERY);
-            wait.question = Some(Question { id: self.ask(&waiting), at: now, due });
-            return Ok(());
-        };
-        let answer = self.answer(&asked, &waiting)?;
-        let complete = answer.as_ref().is_none_or(|answer| answer.complete) || now - asked.at > ANSWER_WITHIN;
-        if !due || !complete {
-            wait.question = Some(asked);
-            return Ok(());
-        }
+        let Some(answer) = self.inquire(wait, now, tells || ends, &waiting)? else { return Ok(()) };
         let report = report(&waiting, wait.lasted, answer.as_ref());
         if ends {
             return Err(Error::Stalled(report));
@@ -208,6 +196,30 @@ impl Vigil {
         wait.tell_at = Some(wait.lasted * 2);
         error::tell(report);
         Ok(())
+    }
+
+    /// Asks whoever must act, or hears what has been answered. Where something is `due` to be told it is asked anew for that,
+    /// and what is known is given back once it is complete, or has taken too long.
+    fn inquire(
+        &self,
+        wait: &mut Wait,
+        now: Instant,
+        due: bool,
+        waiting: &Waiting,
+    ) -> Result<Option<Option<Answer>>> {
+        let (lasted, ask_at) = (wait.lasted, wait.ask_at);
+        let Some(asked) = wait.question.take_if(|asked| if due { asked.due } else { lasted < ask_at }) else {
+            wait.ask_at = lasted + lasted.clamp(ASK_AFTER, ASK_EVERY);
+            wait.question = Some(Question { id: self.ask(waiting), at: now, due });
+            return Ok(None);
+        };
+        let answer = self.answer(&asked, waiting)?;
+        let complete = answer.as_ref().is_none_or(|answer| answer.complete) || now - asked.at > ANSWER_WITHIN;
+        if due && complete {
+            return Ok(Some(answer));
+        }
+        wait.question = Some(asked);
+        Ok(None)
     }
 
     /// Tells all other ranks of an error that they cannot know; what came from them is no news to them.

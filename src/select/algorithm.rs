@@ -39,7 +39,7 @@ const CROWDED: f64 = 10.0;
 
 /// Where ranks that share memory share cores, too, vectors of more than a slot and up to so many bytes go by the tree:
 /// more ranks of it run at a time than of the circulant graph, where each waits for others in every round. Measured on two
-/// cores: of 64 KiB over 3 to 16 ranks a broadcast takes 0.4 to 0.85 of the time, an allreduce 0.55 to 1.05; of 256 KiB
+/// cores: of 64 KiB over 3 to 16 ranks a broadcast takes 0.4 to 1.0 of the time, an allreduce 0.55 to 1.05; of 256 KiB
 /// up to 1.6 and 2.9.
 const BY_TREE: u64 = 64 << 10;
 /// The same of a reduction, which has no second half: of 64 KiB to 1 MiB 0.45 to 1.0 of the time.
@@ -205,8 +205,8 @@ impl Problem {
     }
 
     /// The same where ranks share memory, and cores: nobody waits for a link, and who is on the way has to be woken first.
-    /// Measured on two cores, of 256 B to 256 KiB: over 4 to 33 ranks a gather takes 0.15 to 0.95 of the time by a tree, a
-    /// scatter 0.3 to 0.95; but of short parts of very many, which the root writes one by one meanwhile, up to 4 times it.
+    /// Measured on two cores, of 256 B to 256 KiB: over 4 to 33 ranks a gather takes 0.06 to 0.95 of the time by a tree, a
+    /// scatter 0.06 to 0.95, but for a cell of each (1.1 and 1.2); of short parts of very many, which the root writes one by one meanwhile, up to 4 times it.
     fn goes_straight_in_memory(&self, costs: &Costs) -> bool {
         let scatters = matches!(self.collective, Collective::Scatter | Collective::Scatterv);
         let writes_many = scatters && costs.crowd > CROWDED && self.bytes <= SMALL;
@@ -228,7 +228,7 @@ impl Problem {
     }
 
     /// Whether blocks that are handed on in `q` rounds are faster than each by itself: for very short ones. Not where ranks
-    /// share memory, and cores: of 256 B to 64 KiB it takes 1.25 to 2.8 times as long, over 3 to 33 ranks on two.
+    /// share memory, and cores: of 256 B to 64 KiB it takes 1.2 to 2.8 times as long, over 3 to 33 ranks on two.
     fn relay_pays(&self, costs: &Costs) -> bool {
         // Two and three ranks have as many rounds either way.
         self.q() < self.others()
