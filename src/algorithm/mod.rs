@@ -147,6 +147,12 @@ impl Shape {
     }
 }
 
+/// What a collective's algorithm is called that has this [number](Entry::number), if it has one by it.
+pub fn name_of(collective: Collective, number: u8) -> Option<&'static str> {
+    let entry = CATALOGUE.get(usize::from(number))?;
+    (entry.collective == collective).then_some(entry.name)
+}
+
 impl Entry {
     /// Whether there is a plan for `p` ranks.
     pub fn fits(&self, p: u32) -> bool {

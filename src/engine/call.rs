@@ -2,8 +2,10 @@
 //! same find out.
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fmt;
 
+use crate::algorithm;
 use crate::collective::Collective;
 use crate::fold;
 use crate::plan::Landing;
@@ -45,6 +47,14 @@ impl Signature {
             prepared: false,
         }
     }
+
+    /// What its algorithm is called, or its number where there is none such here.
+    fn way(&self) -> Cow<'static, str> {
+        match algorithm::name_of(self.collective, self.algorithm) {
+            Some(name) => name.into(),
+            None => format!("plan {}", self.algorithm).into(),
+        }
+    }
 }
 
 impl fmt::Display for Signature {
@@ -54,7 +64,7 @@ impl fmt::Display for Signature {
         match self.collective {
             Collective::Finalize => return Ok(()),
             // In full, to tell two of them apart.
-            Collective::Barrier if f.alternate() => return write!(f, "(by plan {})", self.algorithm),
+            Collective::Barrier if f.alternate() => return write!(f, "(by {})", self.way()),
             Collective::Barrier => return Ok(()),
             _ => {}
         }
@@ -70,9 +80,10 @@ impl fmt::Display for Signature {
         if self.counts != 0 {
             write!(f, ", counts {:08x}", self.counts)?;
         }
-        match self.algorithm {
-            0 => write!(f, ")"),
-            plan => write!(f, ", by plan {plan})"),
+        match self.collective {
+            // Which knows one way only.
+            Collective::Probe => write!(f, ")"),
+            _ => write!(f, ", by {})", self.way()),
         }
     }
 }

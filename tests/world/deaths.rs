@@ -161,7 +161,7 @@ fn a_rank_that_is_stopped_is_told_of_and_awaited() {
     let met = job.set("CIRCULANT_STALL", "1").meet();
     let report = met.wait_for_error(2, "waits for");
     for words in [
-        "broadcast(root 1, 30000 bytes in 4 blocks) #",
+        "broadcast(root 1, 30000 bytes in 4 blocks, by circulant) #",
         "waits for block ",
         " of 5) for ",
         "rank 1 has not answered",

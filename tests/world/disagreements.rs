@@ -13,22 +13,22 @@ fn all_end_with(words: &[&str], call: &str, other_rank: u32, other_call: &str) {
 }
 
 const SMALL: &str = "broadcast:type=u8:count=100:blocks=1";
-const SMALL_WORDS: &str = "broadcast(root 0, 100 bytes in 1 block)";
+const SMALL_WORDS: &str = "broadcast(root 0, 100 bytes in 1 block, by ";
 const LARGE: &str = "broadcast:type=u8:count=100000:blocks=4";
-const LARGE_WORDS: &str = "broadcast(root 0, 100000 bytes in 4 blocks)";
+const LARGE_WORDS: &str = "broadcast(root 0, 100000 bytes in 4 blocks, by ";
 
 #[test]
 fn two_roots() {
     let other = |call: &str| format!("{call}:root=1");
-    all_end_with(&[SMALL_WORDS, "broadcast(root 1, 100 bytes in 1 block)"], SMALL, 1, &other(SMALL));
-    all_end_with(&[LARGE_WORDS, "broadcast(root 1, 100000 bytes in 4 blocks)"], LARGE, 1, &other(LARGE));
+    all_end_with(&[SMALL_WORDS, "broadcast(root 1, 100 bytes in 1 block, by "], SMALL, 1, &other(SMALL));
+    all_end_with(&[LARGE_WORDS, "broadcast(root 1, 100000 bytes in 4 blocks, by "], LARGE, 1, &other(LARGE));
 }
 
 #[test]
 fn two_lengths() {
     let one_more = |call: &str| call.replace("00:", "01:");
-    all_end_with(&[SMALL_WORDS, "broadcast(root 0, 101 bytes in 1 block)"], SMALL, 2, &one_more(SMALL));
-    let words = [LARGE_WORDS, "broadcast(root 0, 100001 bytes in 4 blocks)"];
+    all_end_with(&[SMALL_WORDS, "broadcast(root 0, 101 bytes in 1 block, by "], SMALL, 2, &one_more(SMALL));
+    let words = [LARGE_WORDS, "broadcast(root 0, 100001 bytes in 4 blocks, by "];
     let in_a_window = |call: &str| format!("{call}:tense=window");
     all_end_with(&words, &in_a_window(LARGE), 2, &in_a_window(&one_more(LARGE)));
 }
@@ -41,7 +41,7 @@ fn a_small_message_here_and_a_large_one_there() {
 #[test]
 fn two_numbers_of_blocks() {
     let five = SMALL.replace("blocks=1", "blocks=5");
-    all_end_with(&[SMALL_WORDS, "broadcast(root 0, 100 bytes in 5 blocks)"], SMALL, 1, &five);
+    all_end_with(&[SMALL_WORDS, "broadcast(root 0, 100 bytes in 5 blocks, by "], SMALL, 1, &five);
 }
 
 #[test]
@@ -82,7 +82,12 @@ fn two_types() {
 fn two_algorithms() {
     for count in [10, 30_000] {
         let by = |name| format!("allreduce:count={count}:algorithm={name}");
-        all_end_with(&["allreduce(sum of i32, ", "by plan "], &by("ring"), 2, &by("circulant"));
+        all_end_with(
+            &["allreduce(sum of i32, ", ", by ring)", ", by circulant)"],
+            &by("ring"),
+            2,
+            &by("circulant"),
+        );
     }
 }
 
@@ -118,7 +123,7 @@ fn ranks_that_both_wait_for_the_other_ask_and_find_out() {
     // Neither is the root of its own call, so no rank sends a word.
     let job = Job::new(2, &format!("world {SMALL}:root=1")).but(1, &format!("world {SMALL}"));
     for end in job.meet().end() {
-        end.assert_error(&[SMALL_WORDS, "broadcast(root 1, 100 bytes in 1 block)"]);
+        end.assert_error(&[SMALL_WORDS, "broadcast(root 1, 100 bytes in 1 block, by "]);
     }
 }
 
