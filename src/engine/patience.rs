@@ -107,7 +107,12 @@ impl Patience {
         match self {
             Patience::Crowded { offered, since, .. } => (*offered, *since) = (0, None),
             Patience::Alone { bounds, polls, polled, since } => {
-                let next = if since.take().is_some() { *polls / 2 } else { *polls * 2 };
+                let next = match (since.take(), *polled) {
+                    (Some(_), _) => *polls / 2,
+                    // Nothing was waited for: of two ranks on one core every other wait is such, whatever helps.
+                    (None, 0) => *polls,
+                    (None, _) => *polls * 2,
+                };
                 (*polls, *polled) = (next.clamp(bounds.0, bounds.1), 0);
             }
         }
@@ -147,6 +152,26 @@ mod tests {
         assert_eq!((offers(4.1, false), offers(18.0, true)), ((1, 0), (OFFERS, OFFERS)));
         let mut patience = Patience::new(18.0, false);
         assert!(!patience.is_over(true) && patience.is_over(true));
+    }
+
+    #[test]
+    fn where_offers_help_they_come_sooner_and_what_was_there_at_once_changes_nothing() {
+        let polls = |patience: &Patience| match patience {
+            Patience::Alone { polls, .. } => *polls,
+            Patience::Crowded { .. } => panic!("there is a core for each"),
+        };
+        let mut patience = Patience::new(1.0, true);
+        for _ in 0..10 {
+            // The last one offers the core, and that helps; the next two things are there at once.
+            (0..=polls(&patience)).for_each(|_| assert!(!patience.is_over(false)));
+            (0..3).for_each(|_| patience.rewarded());
+        }
+        assert_eq!(polls(&patience), LOOKS.0);
+        for later in [2, 4] {
+            assert!(!patience.is_over(false));
+            patience.rewarded();
+            assert_eq!(polls(&patience), later * LOOKS.0, "where it comes in time");
+        }
     }
 
     #[test]

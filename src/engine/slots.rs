@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 
 use super::call::{self, CREDITS, HEAD, HEADER, Header};
-use super::notice::Notice;
+use super::notice::{MAX_CHANNELS, Notice};
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
@@ -217,6 +217,10 @@ impl Slots {
         let channels = peers.len();
         if channels == 0 {
             return Ok(Card::default());
+        }
+        if self.channels.len().saturating_add(channels) > MAX_CHANNELS {
+            let what = format!("{channels} channels beside {}, of {MAX_CHANNELS}", self.channels.len());
+            return Err(Error::argument("communicator", what, "make fewer communicators"));
         }
         let span = if channels <= ROAMING && size > HEADER { span } else { 0 };
         let area = size + (span / (channels * SLOTS)).next_multiple_of(LINE);

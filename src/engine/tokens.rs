@@ -29,11 +29,11 @@ impl Tokens {
     pub fn put(&mut self, transport: &mut dyn Transport, used: Use, mut put: Put<'_>) -> Result<Posted> {
         let Some(token) = self.take(used) else { return Ok(Posted::Busy) };
         put.token = token;
-        let posted = transport.put(&put)?;
-        if posted != Posted::Pending {
+        let posted = transport.put(&put);
+        if !matches!(posted, Ok(Posted::Pending)) {
             self.give_back(token);
         }
-        Ok(posted)
+        posted
     }
 
     fn take(&mut self, used: Use) -> Option<Token> {

@@ -27,9 +27,11 @@ impl Host {
     fn divided(pretended: String) -> Host {
         let machine = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         let machine = machine.trim().to_owned();
-        let [network, processes, shared] = ["net", "pid", "ipc"].map(namespace);
+        // Of another user namespace's processes the kernel shows nothing, though they be the same user's.
+        let [network, processes, shared, users] = ["net", "pid", "ipc", "user"].map(namespace);
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let node = [&name, &machine, &network, &processes, &shared, &pretended].map(String::as_str).join(" ");
+        let all = [&name, &machine, &network, &processes, &shared, &users, &pretended];
+        let node = all.map(String::as_str).join(" ");
         Host { machine, network, node }
     }
 }

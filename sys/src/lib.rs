@@ -54,11 +54,26 @@ fn open() -> Result<Functions, Missing> {
     let file = named.clone().unwrap_or_else(|| "libfabric.so.1".into());
     // SAFETY: - loading runs the initialisers of the library that the user installed or named
     //         - the functions' types are those of the library's own headers
-    signals::kept(|| unsafe { Functions::new(&file) }).map_err(|e| Missing {
+    let library = signals::kept(|| unsafe { Functions::new(&file) }).map_err(|e| Missing {
         what: format!("libfabric cannot be opened: {e}"),
         cure: match named {
             Some(_) => format!("let {VARIABLE} name a libfabric.so.1, or unset it"),
             None => format!("`apt install libfabric1`, or let {VARIABLE} name a libfabric.so.1"),
         },
+    })?;
+    // SAFETY: - takes nothing and reads a constant
+    let version = unsafe { library.fi_version() };
+    if version >= VERSION {
+        return Ok(library);
+    }
+    let [there, least] = [version, VERSION].map(version_text);
+    Err(Missing {
+        what: format!("{} is libfabric {there}, where {least} or later is needed", file.display()),
+        cure: format!("install a later one, and let {VARIABLE} name it where it is not found by itself"),
     })
+}
+
+/// A version as people write it: `1.17`.
+pub fn version_text(version: u32) -> String {
+    format!("{}.{}", version >> 16, version & 0xffff)
 }

@@ -118,6 +118,7 @@ impl Domain {
     pub fn refused(&self, code: c_int, len: usize) -> Error {
         let error = meaning(self.library, code as isize);
         let cure = match getrlimit(Resource::Memlock).current {
+            _ if !WANTS.contains(&-code) => LOG.to_owned(),
             Some(limit) => format!("`ulimit -l` is {}: raise it, or use smaller windows", size(limit)),
             None => "`ulimit -l` is unlimited: free memory, or use smaller or fewer windows".to_owned(),
         };
@@ -125,6 +126,14 @@ impl Domain {
         Error::transport("fi_mr_reg", what, cure)
     }
 }
+
+/// Error codes of a want of memory that may stay where it is: devices that pin none have others, and a limit lets nobody
+/// else than who may lock pages pass.
+const WANTS: [c_int; 3] = [sys::FI_ENOMEM, sys::FI_EAGAIN as c_int, EPERM];
+/// libfabric takes it from the system, and has no name of its own for it here.
+const EPERM: c_int = rustix::io::Errno::PERM.raw_os_error();
+/// What helps where nothing else is known to.
+pub(super) const LOG: &str = "set FI_LOG_LEVEL=warn, and libfabric tells why";
 
 impl Drop for Domain {
     fn drop(&mut self) {
@@ -168,12 +177,17 @@ fn check(library: &'static Functions, provider: &str, call: &str, code: c_int) -
         return Ok(());
     }
     let what = format!("{}, on {provider}", meaning(library, code as isize));
-    let cure = if code == -sys::FI_EINVAL && provider.ends_with("ofi_rxm") {
-        "set FI_UNIVERSE_SIZE=64, as the device may be too small for more; FI_LOG_LEVEL=warn tells why"
-    } else {
-        "set FI_LOG_LEVEL=warn, and libfabric tells why"
-    };
-    Err(Error::transport(call, what, cure))
+    let too_small = code == -sys::FI_EINVAL && provider.ends_with("ofi_rxm");
+    Err(Error::transport(call, what, if too_small { fewer_peers() } else { LOG.to_owned() }))
+}
+
+/// What helps where a device may be too small for rxm's queue.
+fn fewer_peers() -> String {
+    let set = std::env::var("FI_UNIVERSE_SIZE").ok().and_then(|set| set.parse::<u32>().ok());
+    let fewer = set.map_or(64, |set| (set / 2).max(1));
+    format!(
+        "set FI_UNIVERSE_SIZE={fewer}, as the device may be too small for more; FI_LOG_LEVEL=warn tells why"
+    )
 }
 
 /// A number of bytes as people write it, rounded down: `64 MiB`.

@@ -17,7 +17,7 @@ use super::quirks::{End, Quirk, Waits};
 use super::wait::Waiter;
 use crate::error::{Error, Result};
 use crate::rank::Rank;
-use crate::transport::Segment;
+use crate::transport::{Put, Segment};
 
 /// The most entries that are read from the queue at once.
 pub(super) const BATCH: usize = 32;
@@ -34,6 +34,7 @@ pub(super) struct Endpoint {
     av: *mut sys::fid_av,
     domain: Arc<Domain>,
     end: End,
+    ended: bool,
 }
 
 // SAFETY: - libfabric's objects belong to no thread; they are used under the domain's gate only
@@ -42,8 +43,8 @@ unsafe impl Send for Endpoint {}
 /// The most segments that a put gathers, whatever the provider would take: there is a row of so many on the stack.
 pub(super) const SEGMENTS: usize = 8;
 
-/// A put as `fi_writemsg` takes it.
-pub(super) struct Write<'a> {
+/// What a put writes, and where.
+pub(super) struct Written<'a> {
     /// The first byte of the source region.
     pub source: *mut u8,
     /// Of the source, at most [`SEGMENTS`].
@@ -51,9 +52,28 @@ pub(super) struct Write<'a> {
     /// Of all segments together.
     pub len: usize,
     pub descriptor: usize,
-    pub peer: sys::fi_addr_t,
     pub target: u64,
     pub key: u64,
+}
+
+impl<'a> Written<'a> {
+    /// What a put of so many bytes asks for.
+    pub fn of(put: &Put<'a>, len: usize) -> Self {
+        Written {
+            source: put.from.memory.address().as_ptr(),
+            segments: put.segments,
+            len,
+            descriptor: put.from.descriptor,
+            target: put.to.base.wrapping_add(put.to_offset),
+            key: put.to.key,
+        }
+    }
+}
+
+/// A put as `fi_writemsg` takes it.
+pub(super) struct Write<'a> {
+    pub written: Written<'a>,
+    pub peer: sys::fi_addr_t,
     pub context: *mut c_void,
     pub notice: u32,
     pub flags: u64,
@@ -64,7 +84,7 @@ impl Endpoint {
     pub fn open(domain: &Arc<Domain>, info: &Info, quirk: &Quirk, peers: u32) -> Result<(Endpoint, Waiter)> {
         let (cq, bell) = (std::ptr::null_mut(), std::ptr::null_mut());
         let (ep, av) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let mut it = Endpoint { ep, cq, bell, av, domain: domain.clone(), end: quirk.end };
+        let mut it = Endpoint { ep, cq, bell, av, domain: domain.clone(), end: quirk.end, ended: false };
         let entered = domain.enter();
         let opened = it.open_all(&entered, info, quirk.waits, peers);
         // Dropping what was opened enters the domain again.
@@ -202,20 +222,21 @@ impl Endpoint {
     ///
     /// # Safety
     /// The segments must be registered with `descriptor`, and stay so while the put is under way;
-    /// `context` must be a cell that outlives this endpoint.
+    /// `context` must be a cell that is there until this endpoint is closed, and for ever if it is left open.
     #[inline]
     pub unsafe fn write(&self, _entered: &Entered<'_>, write: &Write<'_>) -> isize {
+        let Written { source, segments, len, descriptor, target, key } = write.written;
         // A put without bytes has one segment of none, as providers may refuse to have none at all.
-        let nothing = sys::iovec { iov_base: write.source.cast(), iov_len: 0 };
+        let nothing = sys::iovec { iov_base: source.cast(), iov_len: 0 };
         let mut sources = [nothing; SEGMENTS];
         let mut count = 0;
-        for segment in write.segments.iter().filter(|segment| segment.len > 0) {
-            let start = write.source.wrapping_add(segment.offset).cast();
+        for segment in segments.iter().filter(|segment| segment.len > 0) {
+            let start = source.wrapping_add(segment.offset).cast();
             sources[count] = sys::iovec { iov_base: start, iov_len: segment.len };
             count += 1;
         }
-        let mut descriptors = [write.descriptor as *mut c_void; SEGMENTS];
-        let target = sys::fi_rma_iov { addr: write.target, len: write.len, key: write.key };
+        let mut descriptors = [descriptor as *mut c_void; SEGMENTS];
+        let target = sys::fi_rma_iov { addr: target, len, key };
         let message = sys::fi_msg_rma {
             msg_iov: sources.as_ptr(),
             desc: descriptors.as_mut_ptr(),
@@ -265,18 +286,46 @@ impl Endpoint {
 /// The longest address of a fixed format (FI_SOCKADDR_IB) has fewer bytes.
 const MIN_ADDRESS: usize = 64;
 
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        if self.end == End::LeftOpen {
-            std::mem::forget(Arc::clone(&self.domain));
+impl Endpoint {
+    /// Ends it: whether that closed it.
+    pub fn close(mut self) -> End {
+        self.end_once();
+        self.end
+    }
+
+    /// Closes it, or leaves it open where that is not to be, or cannot be: as long as a registration is bound to an
+    /// endpoint some providers call it busy.
+    fn end_once(&mut self) {
+        if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let _entered = self.domain.enter();
-        for fid in [self.ep.cast::<sys::fid>(), self.cq.cast(), self.bell.cast(), self.av.cast()] {
-            if !fid.is_null() {
-                // SAFETY: - opened by self, closed once, each before what it uses
-                unsafe { sys::fi_close(fid) };
-            }
+        if self.end == End::Closed && !self.close_in_order() {
+            self.end = End::LeftOpen;
         }
+        if self.end == End::LeftOpen {
+            std::mem::forget(Arc::clone(&self.domain));
+        }
+    }
+
+    /// Closes all that is open; nothing, where the endpoint cannot be closed.
+    fn close_in_order(&mut self) -> bool {
+        let _entered = self.domain.enter();
+        let closed = |fid: *mut sys::fid| {
+            // SAFETY: - opened by self, closed once, each before what it uses
+            fid.is_null() || unsafe { sys::fi_close(fid) } == 0
+        };
+        if !closed(self.ep.cast()) {
+            return false;
+        }
+        for fid in [self.cq.cast(), self.bell.cast(), self.av.cast()] {
+            closed(fid);
+        }
+        true
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.end_once();
     }
 }

@@ -91,6 +91,20 @@ impl Flight {
         }
     }
 
+    /// Whether a context is of a put that is under way.
+    pub fn knows(&self, context: *mut c_void) -> bool {
+        let offset = (context as usize).wrapping_sub(self.cells.as_ptr() as usize);
+        let place = offset / size_of::<fi_context2>();
+        self.pending.get(place).map_or(place < self.cells.len(), Option::is_some)
+    }
+
+    /// The endpoint is left open: lets go of all sources, but not of the cells, which a provider may still write into.
+    pub fn leave(&mut self) {
+        self.abandon();
+        self.pending = Box::default();
+        std::mem::forget(std::mem::take(&mut self.cells));
+    }
+
     /// Lets go of all sources: the endpoint is closed, and nothing is sent any more.
     pub fn abandon(&mut self) {
         self.pending.fill_with(|| None);
@@ -107,7 +121,10 @@ mod tests {
         let mut flight = Flight::new(3, 2);
         let source: Kept = Arc::new(());
         let context = flight.tracked(2).unwrap();
+        assert!(!flight.knows(context));
         flight.depart(2, 1, &source);
+        assert!(flight.knows(context) && flight.knows(flight.injected(1)));
+        assert!(!flight.knows(std::ptr::null_mut()));
         assert_eq!(flight.tracked(2), None, "the token is under way");
         assert_eq!(Arc::strong_count(&source), 2, "the source is kept");
         assert_eq!(flight.land(context), Put::Tracked(2, 1));

@@ -5,6 +5,7 @@
 //! alive. Lean by design: a put or a poll allocates nothing and makes one call into libfabric.
 
 mod domain;
+mod doormat;
 mod endpoint;
 mod flight;
 mod info;
@@ -30,9 +31,11 @@ use crate::threads;
 use crate::transport::memory::Memory;
 use crate::transport::wait::{Bed, Sleeper, sleep};
 use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Transport};
-use domain::Domain;
-use endpoint::{BATCH, Batch, Endpoint, QUEUE, SEGMENTS, Write};
+use domain::{Domain, LOG};
+use doormat::Doormat;
+use endpoint::{BATCH, Batch, Endpoint, QUEUE, SEGMENTS, Write, Written};
 use flight::Flight;
+use quirks::End;
 use wait::Waiter;
 
 /// The most puts under way, whatever the provider would take: enough to fill any pipe.
@@ -49,8 +52,12 @@ pub struct Fabric {
     peers: Vec<sys::fi_addr_t>,
     /// What endpoints leave behind when their process is killed.
     files: Vec<PathBuf>,
+    /// Where puts of no bytes go, if they cannot go nowhere.
+    doormat: Option<Doormat>,
+    /// What is reported of own puts may look like a notice.
+    echoes: bool,
     waiter: Waiter,
-    /// `None` after the shutdown. Before `flight`, whose cells must outlive it.
+    /// `None` after the shutdown, until when the cells of `flight` are its.
     endpoint: Option<Endpoint>,
     flight: Flight,
     domain: Arc<Domain>,
@@ -70,6 +77,10 @@ impl Fabric {
             segments: if choice.quirk.gathers { info.transmit().iov_limit.clamp(1, SEGMENTS) } else { 1 },
             in_flight: info.transmit().size.clamp(1, IN_FLIGHT),
         };
+        let doormat = match choice.quirk.bare {
+            true => None,
+            false => Some(Doormat::new(domain.register(Doormat::memory()?, endpoint.raw())?)),
+        };
         Ok(Fabric {
             place,
             name: format!("{} (libfabric {})", choice.provider(), version()?),
@@ -77,6 +88,8 @@ impl Fabric {
             may_be_silent: info.root().mode & (sys::FI_CONTEXT | sys::FI_CONTEXT2) == 0,
             peers: Vec::new(),
             files: Vec::new(),
+            doormat,
+            echoes: choice.quirk.echoes,
             waiter,
             endpoint: Some(endpoint),
             flight: Flight::new(limits.in_flight, place.size),
@@ -84,9 +97,13 @@ impl Fabric {
         })
     }
 
-    /// What peers must be given to reach this endpoint; some 16 to 64 bytes.
+    /// What peers must be given to reach this endpoint; some 16 to 80 bytes.
     pub fn address(&self) -> Result<Vec<u8>> {
-        self.opened("address")?.address()
+        let address = self.opened("address")?.address()?;
+        Ok(match &self.doormat {
+            Some(doormat) => doormat.behind(address),
+            None => address,
+        })
     }
 
     /// Makes all ranks known by their addresses, in rank order. Connections are made at the first put.
@@ -95,9 +112,16 @@ impl Fabric {
             let what = format!("{} addresses for {} ranks", addresses.len(), self.place.size);
             return Err(Error::argument("connect", what, "give the address of every rank, in rank order"));
         }
+        let addresses: Vec<_> = match &mut self.doormat {
+            Some(doormat) => doormat.learn(addresses)?,
+            None => addresses.iter().map(Vec::as_slice).collect(),
+        };
         let endpoint = self.opened("connect")?;
-        self.peers = (0..).zip(addresses).map(|(rank, a)| endpoint.insert(rank, a)).collect::<Result<_>>()?;
-        self.files = names::files(self.domain.provider(), addresses);
+        self.peers = (0..)
+            .zip(&addresses)
+            .map(|(rank, address)| endpoint.insert(rank, address))
+            .collect::<Result<_>>()?;
+        self.files = names::files(self.domain.provider(), &addresses);
         Ok(())
     }
 
@@ -145,18 +169,22 @@ impl Fabric {
             };
         }
         let what = format!("{error}, putting to rank {peer} on {}", self.domain.provider());
-        Error::transport("fi_writemsg", what, "set FI_LOG_LEVEL=warn, and libfabric tells why")
+        Error::transport("fi_writemsg", what, LOG)
     }
 
     /// What the queue's error entry says, and of which peer.
     fn failed(&mut self, entry: sys::fi_cq_err_entry) -> Error {
         let error = info::meaning(self.domain.library(), -(entry.err as isize));
-        let how = format!("a put failed: {error}, on {}", self.domain.provider());
+        let (provider, own) = (self.domain.provider(), entry.prov_errno);
+        let how = |whose: &str| format!("a put{whose} failed: {error}, {own} of {provider}'s own numbers");
         match self.flight.land(entry.op_context) {
-            flight::Put::Tracked(_, rank) | flight::Put::Injected(rank) => Error::Lost { rank, how },
-            flight::Put::Unknown => {
-                Error::transport("fi_cq_readerr", how, "set FI_LOG_LEVEL=warn, and libfabric tells why")
+            flight::Put::Tracked(_, rank) | flight::Put::Injected(rank) => {
+                match UNREACHABLE.contains(&entry.err) {
+                    true => Error::Lost { rank, how: how("") },
+                    false => Error::transport("fi_cq_readerr", how(&format!(" to rank {rank}")), LOG),
+                }
             }
+            flight::Put::Unknown => Error::transport("fi_cq_readerr", how(""), LOG),
         }
     }
 
@@ -229,7 +257,11 @@ impl Transport for Fabric {
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
         let endpoint = self.opened("put")?;
         let len = put.len();
-        let inject = len <= self.limits.inject;
+        let written = match &self.doormat {
+            Some(doormat) if len == 0 => doormat.step(put.peer),
+            _ => Written::of(put, len),
+        };
+        let inject = written.len <= self.limits.inject;
         let silent = inject || (put.report == Report::Never && self.may_be_silent);
         let (Some(&peer), true) = (self.peers.get(put.peer as usize), self.fits(put, len)) else {
             return Err(self.misuse(put));
@@ -240,13 +272,8 @@ impl Transport for Fabric {
             return Err(self.misuse(put));
         };
         let write = Write {
-            source: put.from.memory.address().as_ptr(),
-            segments: put.segments,
-            len,
-            descriptor: put.from.descriptor,
+            written,
             peer,
-            target: put.to.base.wrapping_add(put.to_offset),
-            key: put.to.key,
             context,
             notice: put.notice,
             flags: match put.report {
@@ -292,7 +319,8 @@ impl Transport for Fabric {
                 // SAFETY: - libfabric has filled so many entries
                 let entry = unsafe { entry.assume_init_ref() };
                 // Nothing else in an entry is the same on all providers: neither FI_RMA nor the length.
-                if entry.flags & sys::FI_REMOTE_CQ_DATA != 0 {
+                let is_echo = self.echoes && self.flight.knows(entry.op_context);
+                if entry.flags & sys::FI_REMOTE_CQ_DATA != 0 && !is_echo {
                     events.push(Event::Notice(entry.data as u32));
                 } else if let flight::Put::Tracked(token, _) = self.flight.land(entry.op_context) {
                     events.push(Event::Sent(token));
@@ -314,9 +342,18 @@ impl Transport for Fabric {
     }
 
     fn shut_down(&mut self) {
-        self.endpoint = None;
-        self.flight.abandon();
+        match self.endpoint.take().map(Endpoint::close) {
+            Some(End::Closed) => self.flight.abandon(),
+            Some(End::LeftOpen) => self.flight.leave(),
+            None => {}
+        }
         names::remove(&std::mem::take(&mut self.files));
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        self.shut_down();
     }
 }
 
@@ -331,6 +368,9 @@ impl Sleeper for Fabric {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use super::quirks::Quirk;
     use super::*;
     use crate::boot::Exchange;
     use crate::transport::conformance;
@@ -349,6 +389,33 @@ mod tests {
     #[test]
     fn rxm_keeps_the_contract() {
         conformance::on_threads(3, |place, exchange| open("rxm", place, exchange));
+    }
+
+    /// As a provider that sends nothing of nothing, and of which notices must be told from what it reports of own puts.
+    #[test]
+    fn what_needs_a_doormat_keeps_the_contract() {
+        static ODD: LazyLock<Quirk> = LazyLock::new(|| Quirk {
+            bare: false,
+            echoes: true,
+            gathers: false,
+            ..quirks::meant_by("tcp").unwrap().clone()
+        });
+        conformance::on_threads(3, |place, exchange| {
+            let mut odd = choice("tcp");
+            odd.quirk = &ODD;
+            let mut fabric = Fabric::open(&odd, place)?;
+            fabric.connect(&exchange.allgather(&fabric.address()?)?)?;
+            Ok(fabric)
+        });
+    }
+
+    #[test]
+    fn an_address_without_its_doormat_is_refused() {
+        let mut fabric = pair().into_iter().next().unwrap();
+        let region = fabric.register(Doormat::memory().unwrap()).unwrap();
+        fabric.doormat = Some(Doormat::new(region));
+        let error = fabric.connect(&[vec![0; 64], vec![0; 3]]).unwrap_err().to_string();
+        assert!(error.contains("the address of rank 1 has 3 bytes"), "{error}");
     }
 
     fn choice(word: &str) -> Choice {

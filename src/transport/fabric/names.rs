@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "/dev/shm";
 
 /// The files of endpoints with these addresses, where the provider has such.
-pub(super) fn files(provider: &str, addresses: &[Vec<u8>]) -> Vec<PathBuf> {
+pub(super) fn files(provider: &str, addresses: &[&[u8]]) -> Vec<PathBuf> {
     let name: fn(&[u8]) -> Option<String> = match provider {
         "shm" => of_shm,
         "psm2" => of_psm2,
@@ -52,6 +52,6 @@ mod tests {
 
     #[test]
     fn a_provider_without_such_files_has_none() {
-        assert_eq!(files("net", &[b"fi_shm://2400:0:0\0".to_vec()]), [""; 0].map(PathBuf::from));
+        assert_eq!(files("net", &[b"fi_shm://2400:0:0\0"]), [""; 0].map(PathBuf::from));
     }
 }

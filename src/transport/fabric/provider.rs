@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 /// What is known before a provider is chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The user's word: `tcp`, `net`, `rxm`, `ofi-shm`, `psm2`, `psm3`, `verbs`, `opx`, `efa`, or a full name.
+    /// The user's word: `tcp`, `net`, `rxm`, `ofi-shm`, `psm2`, `psm3`, `opx`, `verbs`, `efa`, `cxi`, or a full name.
     pub provider: Option<String>,
     /// All ranks are on this machine: loopback addresses will do, and are preferred.
     pub one_machine: bool,
@@ -72,7 +72,7 @@ impl Choice {
 pub fn version() -> Result<String> {
     // SAFETY: - takes nothing and reads a constant
     let version = unsafe { library()?.fi_version() };
-    Ok(format!("{}.{}", version >> 16, version & 0xffff))
+    Ok(sys::version_text(version))
 }
 
 /// Chooses a provider. Fails with each that was considered and what it lacks.
@@ -167,6 +167,12 @@ fn usable(
         Offer::Never(why) => return Err(format!("never: {why}")),
         Offer::OnRequest(why) if request.provider.is_none() => return Err(format!("only by request: {why}")),
         _ => {}
+    }
+    // SAFETY: - takes nothing and reads a constant
+    let version = unsafe { library.fi_version() };
+    if version < quirk.since {
+        let [there, first] = [version, quirk.since].map(sys::version_text);
+        return Err(format!("its puts carry no notices in libfabric {there}, before {first}"));
     }
     if quirk.reach == Reach::Machine && !request.one_machine {
         return Err("it reaches this machine only, and ranks are on others".to_owned());
@@ -312,8 +318,12 @@ fn lacked_by(library: &Functions, info: &Info) -> Vec<String> {
 
 /// The offer with the address that suits the request best: by the networks that most hosts share.
 fn best_address(offers: Vec<Info>, quirk: &Quirk, request: &Request) -> std::result::Result<Info, String> {
-    let there: Vec<_> = offers.iter().map(whereabouts).collect();
-    let there = there.join("; ");
+    let there = join_all(&offers);
+    let offers: Vec<_> = offers.into_iter().filter(|info| !info.ip().is_some_and(needs_zone)).collect();
+    if offers.is_empty() {
+        return Err(format!("{there}, which mean nothing without this machine's zone; {NO_INTERFACE}"));
+    }
+    let there = join_all(&offers);
     if let Some(wanted) = &request.interface {
         let called = offers.into_iter().filter(|info| is_called(info, wanted));
         let best = called.min_by_key(|info| distance(info.ip(), request.one_machine));
@@ -329,6 +339,16 @@ fn best_address(offers: Vec<Info>, quirk: &Quirk, request: &Request) -> std::res
     best.ok_or_else(|| {
         format!("ranks are on other machines, and it is only {there}, which lead to none; {NO_INTERFACE}")
     })
+}
+
+fn join_all(offers: &[Info]) -> String {
+    let there: Vec<_> = offers.iter().map(whereabouts).collect();
+    there.join("; ")
+}
+
+/// Whether an address means something together with a zone only, which is another one on each machine.
+fn needs_zone(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
 /// Whether an address may lead to the other ranks.
@@ -408,6 +428,6 @@ mod tests {
     #[test]
     fn a_provider_nobody_knows_is_answered_with_those_there_are() {
         let error = candidates(&Request { provider: Some("tpc".into()), ..Request::default() }).unwrap_err();
-        assert!(error.to_string().contains("`tpc` is not known; use one of opx, psm2"), "{error}");
+        assert!(error.to_string().contains("`tpc` is not known; use one of psm2, psm3"), "{error}");
     }
 }

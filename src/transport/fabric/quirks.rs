@@ -47,7 +47,7 @@ pub(super) enum End {
 }
 
 /// One provider.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Quirk {
     /// What users may call it.
     pub words: &'static [&'static str],
@@ -57,8 +57,14 @@ pub(super) struct Quirk {
     pub reach: Reach,
     pub waits: Waits,
     pub end: End,
+    /// The first libfabric, `major << 16 | minor`, whose puts of it have notices.
+    pub since: u32,
     /// Whether it makes one put, with one notice, of the segments it is given.
     pub gathers: bool,
+    /// Whether a put of no bytes brings its notice.
+    pub bare: bool,
+    /// Whether what it reports of this rank's own puts may look like a notice.
+    pub echoes: bool,
 }
 
 impl Quirk {
@@ -68,34 +74,51 @@ impl Quirk {
     }
 }
 
+/// One whose puts are as libfabric's manual has them.
+const PLAIN: Quirk = Quirk {
+    words: &[],
+    names: &[],
+    offer: Offer::ByDefault,
+    reach: Reach::Fabric,
+    waits: Waits::Naps,
+    end: End::Closed,
+    since: 0,
+    gathers: true,
+    bare: true,
+    echoes: false,
+};
+
 /// All that are known. Every one is taken to progress by hand only, whatever it says: native tcp says
 /// "auto", and lands nothing until its target polls.
 #[rustfmt::skip]
-pub(super) const QUIRKS: [Quirk; 12] = [
-    // Orders no writes at all; a descriptor of its own is not known to work. By its source, fi_writemsg writes each
-    // segment by itself with the same data and flags, so that each would bring a notice.
-    Quirk { words: &["opx"], names: &["opx"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed, gathers: false },
+pub(super) const QUIRKS: [Quirk; 13] = [
     // Drops the data of fi_inject_writedata, orders writes up to 4096 bytes, gives notices out of order, spins in sread;
     // psm2_ep_close frees the table of handlers and then polls, so whatever arrives meanwhile is jumped at.
-    Quirk { words: &["psm2"], names: &["psm2"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen, gathers: true },
+    Quirk { words: &["psm2"], names: &["psm2"], end: End::LeftOpen, ..PLAIN },
     // As psm2, and ENOSYS at sread.
-    Quirk { words: &["psm3"], names: &["psm3"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::LeftOpen, gathers: true },
+    Quirk { words: &["psm3"], names: &["psm3"], end: End::LeftOpen, ..PLAIN },
+    // Reaches the cards that psm2 does, which has been seen to work. Orders no writes at all; a descriptor of its own is not
+    // known to work. By its source: messages carry no notice before 2.1; each segment is written by itself with the same
+    // data, so that each would bring one; nothing is sent of no bytes; and a put that brings one is reported here as if it were.
+    Quirk { words: &["opx"], names: &["opx"], since: 2 << 16 | 1, gathers: false, bare: false, echoes: true, ..PLAIN },
     // Cuts notices to 32 bits; a small device cannot hold rxm's queue for 256 peers (see ENVIRONMENT).
     // One close in some thirty crashes in rxm, while the peer closes too; what is deregistered is safe without it.
-    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Descriptor, end: End::LeftOpen, gathers: true },
+    Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], waits: Waits::Descriptor, end: End::LeftOpen, ..PLAIN },
     // Without hardware here nobody has seen its descriptor work.
-    Quirk { words: &["efa"], names: &["efa"], offer: Offer::ByDefault, reach: Reach::Fabric, waits: Waits::Naps, end: End::Closed, gathers: true },
+    Quirk { words: &["efa"], names: &["efa"], ..PLAIN },
+    // By its pull requests 11684 and 12740; without the setting it offers no remote CQ data.
+    Quirk { words: &["cxi"], names: &["cxi"], offer: Offer::OnRequest("its puts carry notices with FI_CXI_ENABLE_WRITEDATA=1 only, in a libfabric of September 2026 or later; never tried"), ..PLAIN },
     // `net` until 1.x, `tcp` from 2.0 on; 1.17 gives tcp;ofi_rxm to who asks for `tcp`, so names are compared. A queue's
     // descriptor is rung for each of its entries, which takes two system calls; on 1.17 fi_trywait leaves it readable then.
-    Quirk { words: &["net", "tcp"], names: &["net", "tcp"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Bell, end: End::Closed, gathers: true },
+    Quirk { words: &["net", "tcp"], names: &["net", "tcp"], reach: Reach::Internet, waits: Waits::Bell, ..PLAIN },
     // Half again the latency of native tcp.
-    Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], offer: Offer::ByDefault, reach: Reach::Internet, waits: Waits::Descriptor, end: End::Closed, gathers: true },
+    Quirk { words: &["rxm", "tcp;ofi_rxm"], names: &["tcp;ofi_rxm"], reach: Reach::Internet, waits: Waits::Descriptor, ..PLAIN },
     // Has no descriptor, and spins in sread. `shm` is circulant's own.
-    Quirk { words: &["ofi-shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed, gathers: true },
-    Quirk { words: &["sm2"], names: &["sm2"], offer: Offer::Never("it has no RMA"), reach: Reach::Machine, waits: Waits::Naps, end: End::Closed, gathers: true },
-    Quirk { words: &["sockets"], names: &["sockets"], offer: Offer::Never("it spins at 2 ms a put, and is no longer kept"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },
-    Quirk { words: &["rxd", "udp;ofi_rxd"], names: &["udp;ofi_rxd"], offer: Offer::Never("large puts never finish"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },
-    Quirk { words: &["udp"], names: &["udp"], offer: Offer::Never("it has no RMA"), reach: Reach::Internet, waits: Waits::Naps, end: End::Closed, gathers: true },
+    Quirk { words: &["ofi-shm"], names: &["shm"], offer: Offer::OnRequest("it reaches this machine only"), reach: Reach::Machine, ..PLAIN },
+    Quirk { words: &["sm2"], names: &["sm2"], offer: Offer::Never("it has no RMA"), reach: Reach::Machine, ..PLAIN },
+    Quirk { words: &["sockets"], names: &["sockets"], offer: Offer::Never("it spins at 2 ms a put, and is no longer kept"), reach: Reach::Internet, ..PLAIN },
+    Quirk { words: &["rxd", "udp;ofi_rxd"], names: &["udp;ofi_rxd"], offer: Offer::Never("large puts never finish"), reach: Reach::Internet, ..PLAIN },
+    Quirk { words: &["udp"], names: &["udp"], offer: Offer::Never("it has no RMA"), reach: Reach::Internet, ..PLAIN },
 ];
 
 /// Variables that must be in the environment before the first call, where the user has not set them.

@@ -43,7 +43,7 @@ impl Segment {
         let serial = next_serial();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let descriptor = memfd_create(name(nonce(), serial), flags)
-            .map_err(|e| refused("memfd_create", e, len, "raise `ulimit -n`"))?;
+            .map_err(|e| refused("memfd_create", e, len, cure(e)))?;
         let number = descriptor.as_raw_fd() as u32;
         if number >= 1 << DESCRIPTOR_BITS {
             return Err(refused("memfd_create", Errno::MFILE, len, "close some of the process's files"));
@@ -117,6 +117,17 @@ fn name(nonce: u64, serial: u64) -> String {
 
 fn errno(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::INVAL, Errno::from_raw_os_error)
+}
+
+/// What helps where none can be made.
+fn cure(error: Errno) -> &'static str {
+    match error {
+        Errno::MFILE | Errno::NFILE => "raise `ulimit -n`",
+        Errno::NOMEM => "free memory, or use smaller or fewer windows",
+        _ => {
+            "let the container or sandbox allow memfd_create (seccomp, vm.memfd_noexec), or do without shm (CIRCULANT_PROVIDER)"
+        }
+    }
 }
 
 fn refused(call: &str, error: Errno, len: usize, cure: &str) -> Error {

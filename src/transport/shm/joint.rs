@@ -216,7 +216,7 @@ impl<'a> Offer<'a> {
         match read {
             Ok(()) => {}
             Err(Errno::SRCH) => return Ok(Carried::Abandoned),
-            Err(_) if card.home.state(card.board) != State::Lives => return Ok(Carried::Abandoned),
+            Err(_) if card.home.settled(card.board) == State::Ended => return Ok(Carried::Abandoned),
             Err(error) => return Err(remote::failed("process_vm_readv", error, end - start, *name)),
         }
         let last = self.share.finish(self.turn, &pieces);

@@ -43,7 +43,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{PTracer, getpid};
+use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
 
 use super::copy::{copy, copy_past_caches};
@@ -58,7 +58,7 @@ use crate::rank::{Place, Rank};
 use board::{Board, NOTICES};
 use card::Card;
 use distance::{Copy, Distance};
-use home::{Home, Pipe, State};
+use home::{Home, LetWrite, Pipe, State, UNCLEAR};
 use joint::{Begun, Joint};
 use peer::{Handles, Peer, Reach, Windows};
 use remote::SEGMENTS;
@@ -166,9 +166,6 @@ const FULL: Duration = Duration::from_micros(250);
 /// How long a put may take to the end of a rank before that is told: it is a copy, or a step of a fold, which
 /// takes moments.
 const INSIDE: Duration = Duration::from_secs(2);
-/// How long a peer may be neither seen nor known to have ended: the last thread of one that is being killed
-/// needs less.
-const UNCLEAR: Duration = Duration::from_secs(2);
 
 /// One rank's end.
 pub struct Shm {
@@ -201,6 +198,8 @@ pub struct Shm {
     regions: Arc<Mutex<Regions>>,
     /// Peers write here to find out whether they may.
     doormat: Box<AtomicU64>,
+    /// As long as that is of use to them.
+    letting: Option<LetWrite>,
     /// Given back when nobody here uses the board any more.
     board_segment: Segment,
 }
@@ -258,7 +257,7 @@ impl Shm {
     /// name them as the group does. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
     /// before [`agree`](Shm::agree).
     pub fn among(rank: Rank, group: Box<[Rank]>) -> Result<Shm> {
-        home::let_write(PTracer::Any);
+        let letting = LetWrite::begin();
         let ranks = group.len();
         let board_segment = Segment::create(Board::bytes(ranks))?;
         let board = Board::over(board_segment.map()?, ranks)
@@ -283,6 +282,7 @@ impl Shm {
             lives: Handles::default(),
             regions: Arc::default(),
             doormat: Box::default(),
+            letting: Some(letting),
             board_segment,
         })
     }
@@ -318,7 +318,7 @@ impl Shm {
         let unreachable = missing.map(|missing| format!("rank {name}: {missing}"));
         let [unwritable, unreadable] = match wanted {
             Some(Way::Ring) => [(); 2].map(|()| Some("CIRCULANT_SHM_COPY=ring".to_owned())),
-            _ => tread_on_doormat(&peer.card).map(|why| why.map(|why| format!("rank {name}: {why}"))),
+            _ => reach_into(&peer.card).map(|why| why.map(|why| format!("rank {name}: {why}"))),
         };
         Findings { unreachable, unwritable, unreadable }
     }
@@ -345,8 +345,7 @@ impl Shm {
             }
             (Some(_), _) => {
                 self.way = Way::Ring;
-                // What was allowed to peers is of no use.
-                home::let_write(PTracer::None);
+                self.letting = None;
             }
         }
         self.span = vicinity.span(self.place.size);
@@ -749,7 +748,7 @@ impl Transport for Shm {
         }
         self.close_gate(INSIDE, |peer| error::tell(stays_inside(peer)));
         // Nobody need write into this process any more, or read there.
-        home::let_write(PTracer::None);
+        self.letting = None;
         self.peers.clear();
         self.bells.clear();
         self.lives.clear();
@@ -907,7 +906,16 @@ fn ring(name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
     }
 }
 
-/// Why this process may not write the private memory of another one, and why it may not read it, if so.
+/// Why this process may not write the private memory of another one, and why it may not read it, if so: neither where it
+/// cannot tell whether it is still that one.
+fn reach_into(card: &Card) -> [Option<String>; 2] {
+    match card.home.life(card.board) {
+        Ok(_) => tread_on_doormat(card),
+        Err(missing) => [(); 2].map(|()| Some(missing.to_string())),
+    }
+}
+
+/// The same of one that it is.
 fn tread_on_doormat(card: &Card) -> [Option<String>; 2] {
     let Card { home: Home { pid, .. }, doormat, .. } = *card;
     let mut word = [0_u8; 8];

@@ -8,16 +8,18 @@ mod proc;
 #[cfg(miri)]
 mod threads;
 
+use std::time::{Duration, Instant};
+
 use rustix::io::Errno;
 use rustix::process::Pid;
 
 use crate::error::Error;
 use crate::rank::Rank;
-use crate::transport::segment::MAPPING_CURE;
+use crate::transport::segment::{Label, MAPPING_CURE};
 #[cfg(not(miri))]
-pub use proc::{has_ended, let_write};
+pub use proc::{LetWrite, has_ended};
 #[cfg(miri)]
-pub use threads::{has_ended, let_write};
+pub use threads::{LetWrite, has_ended};
 
 /// A process of this machine, and of this process-number namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,25 @@ pub enum State {
     /// It is ending, or another process has its number, or this process may not or cannot look.
     Unclear,
 }
+
+impl Home {
+    /// What has become of it, once that is clear, or for too long is not.
+    pub fn settled(&self, board: Label) -> State {
+        let start = Instant::now();
+        loop {
+            match self.state(board) {
+                State::Unclear if start.elapsed() < UNCLEAR => std::thread::sleep(MOMENT),
+                state => return state,
+            }
+        }
+    }
+}
+
+/// How long a process may be neither seen nor known to have ended: the last thread of one that is being killed
+/// needs less.
+pub const UNCLEAR: Duration = Duration::from_secs(2);
+/// Until it is looked at again.
+const MOMENT: Duration = Duration::from_micros(20);
 
 /// Why something of another process cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +112,9 @@ impl std::fmt::Display for Missing {
 fn cure(call: &str, error: Errno) -> &'static str {
     match error {
         Errno::MFILE | Errno::NFILE => "raise `ulimit -n`",
-        Errno::ACCESS | Errno::PERM => "start all ranks as one user, from a program that it may read",
+        Errno::ACCESS | Errno::PERM => {
+            "start all ranks as one user, in one user namespace, from a program that it may read"
+        }
         _ if call == "mmap" => MAPPING_CURE,
         _ => "see the system's log",
     }

@@ -2,11 +2,12 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, fstat, open, readlink};
 use rustix::io::Errno;
-use rustix::process::{PTracer, PidfdFlags, pidfd_open, set_ptracer};
+use rustix::process::{PTracer, PidfdFlags, pidfd_open, set_ptracer, test_kill_process};
 
 use super::{Home, Missing, Pipe, State};
 use crate::transport::segment::{Label, Mapping};
@@ -43,7 +44,9 @@ impl Home {
             Ok(life) if has_ended(&life) => return State::Ended,
             Ok(_) => {}
             Err(Errno::SRCH) => return State::Ended,
-            Err(_) => return State::Unclear,
+            // An old kernel, or a filter, has none: then one that nobody has waited for yet is not told from one that ends.
+            Err(_) if test_kill_process(self.pid) == Err(Errno::SRCH) => return State::Ended,
+            Err(_) => {}
         }
         match self.find(board) {
             Ok(_) => State::Lives,
@@ -80,10 +83,31 @@ impl Pipe {
     }
 }
 
-/// Says who may write the memory of this process: Yama lets only a process's parents, unless told; a kernel without it
-/// says EINVAL.
-pub fn let_write(tracer: PTracer) {
-    let _ = set_ptracer(tracer);
+/// Any process of this user's may write the memory of this one, where it may at all, until the last of these is dropped:
+/// Yama lets only a process's parents, unless told; a kernel without it says EINVAL.
+pub struct LetWrite(());
+
+/// How many there are: a process may be in several worlds, and has one word for all.
+static LETTING: Mutex<usize> = Mutex::new(0);
+
+impl LetWrite {
+    /// From now on.
+    pub fn begin() -> LetWrite {
+        let mut letting = LETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        *letting += 1;
+        let _ = set_ptracer(PTracer::Any);
+        LetWrite(())
+    }
+}
+
+impl Drop for LetWrite {
+    fn drop(&mut self) {
+        let mut letting = LETTING.lock().unwrap_or_else(PoisonError::into_inner);
+        *letting -= 1;
+        if *letting == 0 {
+            let _ = set_ptracer(PTracer::None);
+        }
+    }
 }
 
 /// Opens what a descriptor names, for reading and writing.

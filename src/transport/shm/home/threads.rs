@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::PTracer;
 
 use super::{Home, Missing, Pipe, State};
 use crate::transport::segment::{Label, Mapping};
@@ -49,4 +48,11 @@ pub fn has_ended(_: impl AsFd) -> bool {
 }
 
 /// There is no kernel to be told.
-pub fn let_write(_: PTracer) {}
+pub struct LetWrite(());
+
+impl LetWrite {
+    /// From now on.
+    pub fn begin() -> LetWrite {
+        LetWrite(())
+    }
+}
