@@ -26,7 +26,8 @@ pub enum Error {
         "ranks disagree about call #{number}: rank {rank} makes {mine}, rank {peer} makes {theirs}; every rank must make the same calls in the same order with the same arguments"
     )]
     Disagreement {
-        /// The number of the call on this communicator, from 1.
+        /// The number of the call on this communicator, from 1; each segment of a long call that goes through a workspace
+        /// has one.
         number: u64,
         /// The rank that found it out.
         rank: Rank,

@@ -15,7 +15,7 @@ use super::meeting::Meeting;
 use super::settings::Settings;
 use super::window::Window;
 use super::world::{Farewell, Hierarchy, World};
-use super::{Communicator, WORLD, barrier_task};
+use super::{Communicator, JOINING, WORLD, barrier_task};
 use crate::addresses::Scope;
 use crate::collective::Collective;
 use crate::engine::Engine;
@@ -56,7 +56,7 @@ struct Word {
 /// Joins the world of the ranks that have met.
 pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> {
     let place = meeting.place();
-    let limits = Limits { tell: settings.stall, end: settings.timeout };
+    let limits = settings.limits();
     let Joined { engine, without_shm, shared } = match place.size {
         1 => Joined { engine: alone(limits)?, without_shm: None, shared: true },
         _ => among_others(&mut meeting, settings, limits)?,
@@ -69,9 +69,10 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let hierarchy = Hierarchy { domains: settings.domains, leaders: settings.leaders.unwrap_or(1) };
     let mut comm = Communicator::new(World::new(engine, layout, hierarchy, Some(farewell)), place);
+    comm.number = JOINING;
     comm.costs = Costs { shared, ..measure(&comm, crowd)? };
-    // By other costs, other choices: nobody may repeat one that was made before.
-    comm.world.engine().outdate(WORLD);
+    comm.number = WORLD;
+    comm.world.engine().has_joined(JOINING);
     comm.about = About { boot, nodes, crowded, without_shm, joined: begin.elapsed() };
     Ok(comm)
 }

@@ -39,10 +39,11 @@ use crate::engine::call::Signature;
 pub use crate::engine::notice::MAX_OPERATIONS;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::vigil::{Limits, Vigil};
+use crate::engine::vigil::Vigil;
 use crate::engine::{Engine, Operands, Source, Task};
 use crate::error::{Error, Result};
 use crate::fold::element::Element;
+use crate::lifeline::kin::Kin;
 use crate::locality::layout::Layout;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
@@ -153,12 +154,11 @@ impl Communicator {
         let slots =
             transports.iter().zip(banks).map(|(transport, banks)| banks.connect(&**transport, &inboxes));
         let slots = slots.collect::<Result<Vec<_>>>()?;
-        let limits = Limits { tell: None, end: None };
-        let vigil = || Vigil::new(None, Arc::default(), limits);
-        let engine = |(transport, slots)| Engine::new(transport, slots, vigil(), 2.0);
+        let engine = |((transport, slots), kin)| Engine::new(transport, slots, Vigil::among(kin), 2.0);
         let max_put =
             transports.iter().map(|transport| transport.limits().max_put).min().unwrap_or(usize::MAX);
-        let mut engines = transports.into_iter().zip(slots).map(engine).collect::<Result<Vec<_>>>()?;
+        let mut engines =
+            transports.into_iter().zip(slots).zip(Kin::world(p)?).map(engine).collect::<Result<Vec<_>>>()?;
         engines.iter_mut().for_each(|engine| engine.limit_puts(max_put));
         let communicator = |(rank, engine)| {
             Communicator::new(World::new(engine, None, Hierarchy::default(), None), Place { rank, size: p })
@@ -429,6 +429,8 @@ impl Communicator {
 
 /// The number of the communicator of all ranks.
 const WORLD: u32 = 0;
+/// What it is called while ranks join, so that the calls of that are not counted among the user's.
+const JOINING: u32 = u32::MAX;
 
 /// A barrier, or the last one of all.
 fn barrier_task(place: Place, communicator: u32, group: Option<Arc<[Rank]>>, collective: Collective) -> Task {

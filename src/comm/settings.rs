@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use crate::engine::vigil::Limits;
 use crate::error::{Error, Result};
 use crate::locality::layout::Domains;
 use crate::transport::shm::Way;
 
 /// What a user may set, in the environment (all ranks alike).
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// `CIRCULANT_PROVIDER`: which provider, by name; `shm`; or both, as `shm+tcp`.
     pub provider: Option<String>,
@@ -22,13 +23,37 @@ pub struct Settings {
     pub domains: Option<Domains>,
     /// `CIRCULANT_LEADERS`: how many leaders a node has; 1 if not set.
     pub leaders: Option<u32>,
-    /// `CIRCULANT_STALL`: seconds after which a wait is told on the standard error; 0 for never. Default 10.
+    /// `CIRCULANT_STALL`: seconds after which a wait is told on the standard error; 0 or none for never. Default 10.
     pub stall: Option<Duration>,
     /// `CIRCULANT_TIMEOUT`: seconds after which a wait is an error; 0 or none for never.
     pub timeout: Option<Duration>,
 }
 
+/// When a wait is told, unless the user says otherwise.
+const STALL: Duration = Duration::from_secs(10);
+
+impl Default for Settings {
+    /// As in an environment without any of the variables.
+    fn default() -> Settings {
+        Settings {
+            provider: None,
+            interface: None,
+            shm_copy: None,
+            domains: None,
+            leaders: None,
+            stall: Some(STALL),
+            timeout: None,
+        }
+    }
+}
+
 impl Settings {
+    /// When waits are told, and when they end.
+    pub(super) fn limits(&self) -> Limits {
+        let set = |limit: Option<Duration>| limit.filter(|limit| !limit.is_zero());
+        Limits { tell: set(self.stall), end: set(self.timeout) }
+    }
+
     /// From the environment; fails where a number is none.
     pub fn from_environment() -> Result<Settings> {
         let word = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -38,7 +63,7 @@ impl Settings {
             shm_copy: way(word("CIRCULANT_SHM_COPY"))?,
             domains: domains(word("CIRCULANT_DOMAINS"))?,
             leaders: leaders(word("CIRCULANT_LEADERS"))?,
-            stall: seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(10.0))?,
+            stall: seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(STALL))?,
             timeout: seconds("CIRCULANT_TIMEOUT", word("CIRCULANT_TIMEOUT"), None)?,
         })
     }
@@ -74,19 +99,15 @@ fn leaders(value: Option<String>) -> Result<Option<u32>> {
     })
 }
 
-fn seconds(name: &str, value: Option<String>, default: Option<f64>) -> Result<Option<Duration>> {
-    let number = match value {
-        None => default,
-        Some(value) => {
-            Some(value.parse().ok().filter(|s: &f64| (0.0..1e9).contains(s)).ok_or_else(|| {
-                Error::boot(
-                    format!("{name}={value} is no number of seconds"),
-                    "take one from 0 (never) on, or unset it",
-                )
-            })?)
-        }
-    };
-    Ok(number.filter(|&seconds| seconds > 0.0).map(Duration::from_secs_f64))
+fn seconds(name: &str, value: Option<String>, default: Option<Duration>) -> Result<Option<Duration>> {
+    let Some(value) = value else { return Ok(default) };
+    let seconds = value.parse().ok().filter(|s: &f64| (0.0..1e9).contains(s)).ok_or_else(|| {
+        Error::boot(
+            format!("{name}={value} is no number of seconds"),
+            "take one from 0 (never) on, or unset it",
+        )
+    })?;
+    Ok(Some(Duration::from_secs_f64(seconds)).filter(|limit| !limit.is_zero()))
 }
 
 #[cfg(test)]
@@ -110,9 +131,18 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_no_time_are_none() {
+        let zero = Some(Duration::ZERO);
+        let limits = Settings { stall: zero, timeout: zero, ..Settings::default() }.limits();
+        assert_eq!(limits, Limits { tell: None, end: None });
+        assert_eq!(Settings::default().limits(), Limits { tell: Some(STALL), end: None });
+    }
+
+    #[test]
     fn seconds_that_are_none_are_named() {
-        assert_eq!(seconds("X", Some("0".into()), Some(3.0)), Ok(None));
-        assert_eq!(seconds("X", None, Some(3.0)), Ok(Some(Duration::from_secs(3))));
+        let three = Some(Duration::from_secs(3));
+        assert_eq!(seconds("X", Some("0".into()), three), Ok(None));
+        assert_eq!(seconds("X", None, three), Ok(three));
         assert!(seconds("X", Some("-1".into()), None).unwrap_err().to_string().contains("X=-1"));
     }
 }

@@ -451,6 +451,25 @@ fn disagreement(p: u32, bytes: impl Fn(Rank) -> usize, how: impl Fn(Rank) -> Cal
 }
 
 #[test]
+fn an_operator_that_fails_on_one_thread_ends_the_calls_of_all() {
+    for panics in [false, true] {
+        let said = std::sync::Mutex::new(Vec::new());
+        on_threads(Communicator::loopback(3, 5).unwrap(), |comm| {
+            let add = move |a: &i32, b: &i32| match a.checked_add(*b) {
+                None if panics => std::panic::resume_unwind(Box::new("too much")),
+                sum => sum.ok_or_else(|| "too much".to_owned()),
+            };
+            let mut sum = [i32::MAX; 3];
+            let error = comm.run(&mut sum, Call::allreduce(crate::fold::try_commutative(add))).unwrap_err();
+            assert_eq!(comm.barrier(), Err(error.clone()));
+            said.lock().unwrap().push(error.to_string());
+        });
+        let said = said.into_inner().unwrap();
+        assert!(said.len() == 3 && said.iter().all(|said| said.contains("too much")), "{said:?}");
+    }
+}
+
+#[test]
 fn ranks_that_disagree_get_an_error_that_names_both_calls() {
     let roots = disagreement(2, |_| 16, Call::broadcast);
     assert!(roots.contains("broadcast(root 0, 16 bytes in 1 block, by "), "{roots}");

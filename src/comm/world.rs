@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::JOINING;
 use super::inside::{Inside, Room, after_a_panic};
 use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
@@ -104,6 +105,7 @@ impl World {
         let place = self.engine().place();
         let taken = self.next.fetch_add(1, Ordering::Relaxed);
         let number = taken.checked_mul(place.size).and_then(|number| number.checked_add(place.rank + 1));
+        let number = number.filter(|&number| number < JOINING);
         if number.is_none() {
             // It stays so.
             self.next.fetch_sub(1, Ordering::Relaxed);

@@ -308,9 +308,11 @@ impl Engine {
         self.freed.insert(communicator);
     }
 
-    /// What a communicator's calls were made from has changed: none is repeated as it was.
-    pub fn outdate(&mut self, communicator: u32) {
-        self.rest.forget(communicator);
+    /// From now on calls are the user's: those by which ranks have joined, on this communicator, are not counted with them,
+    /// and nothing of them is kept.
+    pub fn has_joined(&mut self, joining: u32) {
+        self.rest.forget(joining);
+        self.vigil.begin();
     }
 
     /// Fails where an operation is still running.

@@ -14,6 +14,7 @@ use super::call::Call;
 use super::run::Awaits;
 use crate::error::{self, Error, Result};
 use crate::lifeline::Lifeline;
+use crate::lifeline::kin::Kin;
 use crate::lifeline::news::Answer;
 use crate::lifeline::status::{Awaited, Awaiting, Status};
 use crate::plan::{Blocks, Leg};
@@ -42,6 +43,8 @@ pub struct Limits {
 /// A rank's watch over its waits.
 pub struct Vigil {
     lifeline: Option<Lifeline>,
+    /// Where ranks are threads of one process, in place of a lifeline.
+    kin: Option<Kin>,
     status: Arc<Status>,
     limits: Limits,
 }
@@ -110,19 +113,30 @@ impl Wait {
 }
 
 impl Vigil {
-    /// A watch with a lifeline, or without (ranks of one process die together).
+    /// A watch with a lifeline, or without (a rank that is alone).
     pub fn new(lifeline: Option<Lifeline>, status: Arc<Status>, limits: Limits) -> Self {
-        Vigil { lifeline, status, limits }
+        Vigil { lifeline, kin: None, status, limits }
+    }
+
+    /// One over a rank among threads, which says nothing of long waits.
+    pub fn among(kin: Kin) -> Self {
+        let limits = Limits { tell: None, end: None };
+        Vigil { lifeline: None, kin: Some(kin), status: Arc::default(), limits }
     }
 
     /// Readable when there is news.
     pub fn wake(&self) -> Option<BorrowedFd<'_>> {
-        self.lifeline.as_ref().map(Lifeline::wake)
+        self.lifeline.as_ref().map(Lifeline::wake).or_else(|| self.kin.as_ref().map(Kin::wake))
     }
 
     /// Fails where another rank is lost or gave up. One atomic load while there is no news.
     pub fn check(&self) -> Result<()> {
-        self.lifeline.as_ref().and_then(Lifeline::news).map_or(Ok(()), |news| Err(news.into()))
+        let news = match (&self.lifeline, &self.kin) {
+            (Some(lifeline), _) => lifeline.news(),
+            (None, Some(kin)) => kin.news(),
+            (None, None) => None,
+        };
+        news.map_or(Ok(()), |news| Err(news.into()))
     }
 
     /// A call is made, or started again; peers that ask this rank between two calls are told how many there were, of its
@@ -130,6 +144,11 @@ impl Vigil {
     #[inline]
     pub fn makes_one(&self) {
         self.status.makes_one();
+    }
+
+    /// Counts them anew.
+    pub fn begin(&self) {
+        self.status.begin();
     }
 
     /// How many were made.
@@ -224,11 +243,11 @@ impl Vigil {
 
     /// Tells all other ranks of an error that they cannot know; what came from them is no news to them.
     pub fn abort(&self, error: &Error) {
-        if let (Some(lifeline), false) =
-            (&self.lifeline, matches!(error, Error::Lost { .. } | Error::Aborted { .. }))
-        {
-            lifeline.abort(&error.to_string());
+        if matches!(error, Error::Lost { .. } | Error::Aborted { .. }) {
+            return;
         }
+        self.lifeline.iter().for_each(|lifeline| lifeline.abort(&error.to_string()));
+        self.kin.iter().for_each(|kin| kin.abort(&error.to_string()));
     }
 
     /// After an error of the transport: the lifeline's news, if it has some within a moment, say better

@@ -121,13 +121,13 @@ operators! {
     /// The greatest one; of floats as in [`Min`].
     Max: Ordered, |mine, theirs| each(mine, theirs, T::greater);
 
-    /// Whether both are true; of integers each but 0 is, and the result is 1 or 0.
+    /// Whether both are true; of integers each but 0 is, and where two ranks or more combine the result is 1 or 0.
     LogicalAnd: Logical, |mine, theirs| each(mine, theirs, |a, b| T::from_truth(a.is_true() & b.is_true()));
 
-    /// Whether any is true; of integers each but 0 is, and the result is 1 or 0.
+    /// Whether any is true; of integers each but 0 is, and where two ranks or more combine the result is 1 or 0.
     LogicalOr: Logical, |mine, theirs| each(mine, theirs, |a, b| T::from_truth(a.is_true() | b.is_true()));
 
-    /// Whether an odd number is true; of integers each but 0 is, and the result is 1 or 0.
+    /// Whether an odd number is true; of integers each but 0 is, and where two ranks or more combine the result is 1 or 0.
     LogicalXor: Logical, |mine, theirs| each(mine, theirs, |a, b| T::from_truth(a.is_true() ^ b.is_true()));
 
     /// `a & b` of integers and `bool`.

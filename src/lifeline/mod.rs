@@ -15,6 +15,7 @@ mod dial;
 mod gate;
 mod hub;
 mod inquiry;
+pub mod kin;
 mod link;
 pub mod listening;
 pub mod news;

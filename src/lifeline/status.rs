@@ -60,6 +60,11 @@ impl Status {
         self.made.store(self.calls_made() + 1, Ordering::Relaxed);
     }
 
+    /// None has been made yet.
+    pub fn begin(&self) {
+        self.made.store(0, Ordering::Relaxed);
+    }
+
     /// How many have been made.
     pub fn calls_made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
