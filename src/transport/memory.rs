@@ -158,22 +158,30 @@ impl Memory {
     }
 
     /// Copies bytes out, from `offset`. Panics where the range is exceeded, as slices do.
-    pub fn read(&self, offset: usize, into: &mut [u8]) {
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) {
         self.check(offset, into.len());
         // SAFETY: - the source is in the range (checked) and alive (self holds it)
         //         - a Rust slice cannot overlap memory that only `Memory` gives access to
         unsafe { copy(self.address().as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
+    /// Writes the same into every byte, where nobody else holds the range: whether that was so.
+    pub fn fill(&mut self, byte: u8) -> bool {
+        let Some(range) = self.0.as_mut().and_then(Arc::get_mut) else { return self.is_empty() };
+        // SAFETY: - the range has so many bytes, and this is the only one who knows of them
+        unsafe { range.start.as_ptr().write_bytes(byte, range.len) };
+        true
+    }
+
     /// Copies bytes in, at `offset`. Panics where the range is exceeded, as slices do.
-    pub fn write(&self, offset: usize, from: &[u8]) {
+    pub(crate) fn write(&self, offset: usize, from: &[u8]) {
         self.check(offset, from.len());
         // SAFETY: as in `read`, the other way
         unsafe { copy(from.as_ptr(), self.address().as_ptr().add(offset), from.len()) }
     }
 
     /// Copies `len` bytes from `from` of another memory to `to` of this one. Panics where a range is exceeded.
-    pub fn copy(&self, to: usize, other: &Memory, from: usize, len: usize) {
+    pub(crate) fn copy(&self, to: usize, other: &Memory, from: usize, len: usize) {
         self.check(to, len);
         other.check(from, len);
         // SAFETY: - both ranges are checked and alive
@@ -182,7 +190,7 @@ impl Memory {
     }
 
     /// The same past the caches.
-    pub fn copy_past_caches(&self, to: usize, other: &Memory, from: usize, len: usize) {
+    pub(crate) fn copy_past_caches(&self, to: usize, other: &Memory, from: usize, len: usize) {
         self.check(to, len);
         other.check(from, len);
         // SAFETY: as in `copy`
@@ -192,7 +200,7 @@ impl Memory {
     }
 
     /// Has the processor fetch the cache lines of some bytes, as far as they lie in the range, without waiting for them.
-    pub fn prefetch(&self, at: usize, len: usize) {
+    pub(crate) fn prefetch(&self, at: usize, len: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         for at in (at..self.len().min(at.saturating_add(len))).step_by(LINE) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -205,7 +213,7 @@ impl Memory {
 
     /// Has the processor take the cache lines of some bytes away from others, as far as they lie in the range, as they are
     /// about to be written.
-    pub fn claim(&self, at: usize, len: usize) {
+    pub(crate) fn claim(&self, at: usize, len: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if std::is_x86_feature_detected!("avx") {
             let start = at - at % LINE;
@@ -223,7 +231,7 @@ impl Memory {
 
     /// A byte that a peer may be writing as a message's [seal](crate::transport::Message::seal): what it wrote before is
     /// seen with it. Panics where the range is exceeded, as slices do.
-    pub fn seal(&self, at: usize) -> u8 {
+    pub(crate) fn seal(&self, at: usize) -> u8 {
         self.check(at, 1);
         // SAFETY: - the byte is in the range (checked) and alive (self holds it)
         //         - while a peer may write it, it does so in this way, and everybody reads it in this way
@@ -231,7 +239,7 @@ impl Memory {
     }
 
     /// Writes 0 where a [seal](Self::seal) will be. Panics where the range is exceeded, as slices do.
-    pub fn unseal(&self, at: usize) {
+    pub(crate) fn unseal(&self, at: usize) {
         self.check(at, 1);
         // SAFETY: - the byte is in the range (checked) and alive (self holds it)
         //         - everybody reads and writes it in this way until it is a seal
@@ -239,7 +247,7 @@ impl Memory {
     }
 
     /// Lets `act` change `len` bytes from `at` on. Panics where the range is exceeded, as slices do.
-    pub fn change<R>(&self, at: usize, len: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
+    pub(crate) fn change<R>(&self, at: usize, len: usize, act: impl FnOnce(&mut [u8]) -> R) -> R {
         self.check(at, len);
         // SAFETY: - the range is checked, and alive (self holds it)
         //         - nobody else touches it meanwhile: the engine changes a block that no put reads or
@@ -250,7 +258,7 @@ impl Memory {
 
     /// Lets `act` change `len` bytes from `at` on, given as many from `from` of another memory. Panics where
     /// a range is exceeded or the two overlap.
-    pub fn combine<R>(
+    pub(crate) fn combine<R>(
         &self,
         at: usize,
         other: &Memory,

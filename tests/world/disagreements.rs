@@ -20,7 +20,8 @@ const LARGE_WORDS: &str = "broadcast(root 0, 100000 bytes in 4 blocks, by ";
 #[test]
 fn two_roots() {
     let other = |call: &str| format!("{call}:root=1");
-    all_end_with(&[SMALL_WORDS, "broadcast(root 1, 100 bytes in 1 block, by "], SMALL, 1, &other(SMALL));
+    let words = ["call #1:", SMALL_WORDS, "broadcast(root 1, 100 bytes in 1 block, by "];
+    all_end_with(&words, SMALL, 1, &other(SMALL));
     all_end_with(&[LARGE_WORDS, "broadcast(root 1, 100000 bytes in 4 blocks, by "], LARGE, 1, &other(LARGE));
 }
 

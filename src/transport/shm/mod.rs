@@ -385,6 +385,20 @@ impl Shm {
         Err(self.refusal(put.peer, put.segments.len(), put.from.memory.len(), furthest, len, MOST))
     }
 
+    /// That a put to this rank itself lies in a region of its: the kernel would write anywhere. Others check what streams
+    /// to them; what the kernel writes there is their processes' concern.
+    fn check_own(&self, put: &Put<'_>, len: usize) -> Result<()> {
+        if put.peer != self.place.rank {
+            return Ok(());
+        }
+        let (name, start) = (self.names[put.peer as usize], put.to.base.wrapping_add(put.to_offset));
+        let regions = lock(&self.regions);
+        let Some(memory) = regions.of(put.to.key) else { return Err(beyond(len, start, 0, name)) };
+        let at = start.wrapping_sub(memory.address().as_ptr() as u64);
+        let fits = at.checked_add(len as u64).is_some_and(|end| end <= memory.len() as u64);
+        if fits { Ok(()) } else { Err(beyond(len, at, memory.len(), name)) }
+    }
+
     /// Why a put of so many bytes, up to this one of its region, is not made.
     #[cold]
     fn refusal(
@@ -647,7 +661,10 @@ impl Transport for Shm {
         self.check_open("put")?;
         let len = self.check(put)?;
         match Target::of(put.to) {
-            Target::Private if len > 0 => self.put_privately(put, len),
+            Target::Private if len > 0 => {
+                self.check_own(put, len)?;
+                self.put_privately(put, len)
+            }
             _ => self.put_directly(put, len),
         }
     }

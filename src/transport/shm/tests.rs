@@ -590,6 +590,38 @@ fn what_breaks_the_contract_is_refused_with_its_numbers() {
 }
 
 #[test]
+fn a_put_to_oneself_beyond_ones_regions_is_refused_and_nothing_is_written() {
+    for way in Way::ALL {
+        let mut shm = ranks_by(way, 1).remove(0);
+        let mut memory = Memory::zeroed(100).unwrap();
+        assert!(memory.fill(7));
+        let region = shm.register(memory.clone()).unwrap();
+        assert!(!memory.fill(8), "the region has it, too");
+        let alien = Box::new([1_u8; 8]);
+        let near = region.remote.near;
+        let stray = RemoteKey { base: alien.as_ptr() as u64, ..near };
+        let unknown = RemoteKey { key: near.key + 1, ..near };
+        for (to, to_offset) in [(stray, 0), (unknown, 0), (near, 93), (near, u64::MAX)] {
+            let put = Put {
+                peer: 0,
+                from: &region,
+                segments: &[Run { offset: 0, len: 8 }],
+                to,
+                to_offset,
+                notice: 1,
+                report: Report::Never,
+                token: 0,
+                attended: true,
+                past_caches: false,
+            };
+            let error = shm.put(&put).unwrap_err().to_string();
+            assert!(error.contains("8 bytes at "), "{error}");
+        }
+        assert_eq!(*alien, [1; 8]);
+    }
+}
+
+#[test]
 fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_ones() {
     let mut shm = alone();
     let region = |shm: &mut Shm| {

@@ -55,9 +55,9 @@ impl Puts {
     ) -> Result<(Puts, Option<SocketAddr>)> {
         let place = meeting.place();
         let transport = carrier.transport();
-        let memory = transport.allocate(bytes.max(1))?;
+        let mut memory = transport.allocate(bytes.max(1))?;
         // Pages never written are all the same page of zeros, which a cache holds.
-        memory.write(0, &vec![place.rank as u8 + 1; bytes]);
+        memory.fill(place.rank as u8 + 1);
         let region = transport.register(memory)?;
         let word = Word { keys: region.remote, address };
         let words = meeting.connect(&mut carrier, word)?;
