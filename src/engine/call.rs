@@ -163,6 +163,13 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// Whether it is about one start of a prepared call only; other words may be told before it or after it.
+    pub fn is_of_a_start(self) -> bool {
+        matches!(self, Kind::Data { .. } | Kind::Shown { .. } | Kind::Turn { .. })
+    }
+}
+
 /// Whether one number, of a call or of a start, comes before another: they begin anew when all have been used.
 pub fn is_before(one: u32, other: u32) -> bool {
     one.wrapping_sub(other) > u32::MAX / 2

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::call::{Call, Header, Kind, is_before};
 use super::calls::Calls;
 use super::notice::Notice;
-use super::operation::{Kept, Operation, Payload, Shown, Unequal};
+use super::operation::{Io, Kept, Operation, Payload, Shown, Unequal};
 use super::run::Unexpected;
 use super::slots::{Landed, Slots};
 use super::tokens::Use;
@@ -106,50 +106,20 @@ impl Engine {
     fn take(&mut self, mut message: Waiting) -> Result<Option<Waiting>> {
         let call = message.header.call;
         let found = self.addressee(call).and_then(|handle| self.operations[handle].as_mut());
-        let Some(entry) = found else {
-            // Where none has been made, all are to come.
-            let to_come = self.calls.get(call.communicator).is_none_or(|calls| calls.is_to_come(call.number));
-            return if to_come && !self.freed.contains(&call.communicator) {
-                Ok(Some(message))
-            } else {
-                self.late(message).map(|()| None)
-            };
-        };
+        let Some(entry) = found else { return self.take_without_operation(message) };
         if entry.operation.call() != call {
             let mine = format!("{:#}", entry.operation.call().signature);
             return Err(self.disagreement(message.channel, call, mine));
         }
+        if message.header.kind.is_of_a_start() && entry.operation.is_to_start(&message.header) {
+            return Ok(Some(message));
+        }
         let peer = self.io.slots.rank_of(message.channel);
         let agreed = match message.header.kind {
-            Kind::Data { .. } | Kind::Shown { .. } | Kind::Turn { .. }
-                if entry.operation.is_to_start(&message.header) =>
-            {
-                return Ok(Some(message));
-            }
             Kind::Data { round, bytes } | Kind::Shown { round, bytes, .. } => {
-                let payload = match &message.kept {
-                    Kept::InSlot(landed) => {
-                        let (memory, start, room) = self.io.slots.payload(*landed);
-                        Payload::InSlot(memory, start, room)
-                    }
-                    Kept::Copied(bytes) => Payload::Copied(bytes),
-                };
                 let agreed = entry.operation.is_as_long(round, bytes);
                 if agreed.is_ok() {
-                    let taken = match message.header.kind {
-                        _ if !entry.operation.is_of_this_start(&message.header) => Err(Unexpected { round }),
-                        Kind::Shown { runs, offers, .. } => {
-                            let shown = Shown::read(&payload, runs, peer, &mut *self.io.transport)?;
-                            // The word that it has been read takes the slot along.
-                            let kept = std::mem::replace(&mut message.kept, Kept::Copied(Vec::new()));
-                            let_go(kept, &mut self.io.slots);
-                            // The last slot is the oldest operation's, which may be another: the pump knows.
-                            self.io.slots.spare(1);
-                            entry.operation.shown(round, shown, offers, &mut self.io)?
-                        }
-                        _ => entry.operation.message(round, &payload)?,
-                    };
-                    awaited(Some(taken), || format!("data of {} for round {round}", call.signature))?;
+                    hand_over(&mut entry.operation, &mut message, peer, &mut self.io)?;
                 }
                 agreed
             }
@@ -173,6 +143,17 @@ impl Engine {
         }
         let_go(message.kept, &mut self.io.slots);
         Ok(None)
+    }
+
+    /// A message for a call that is to come, which is given back, or that is over.
+    fn take_without_operation(&mut self, message: Waiting) -> Result<Option<Waiting>> {
+        let Call { communicator, number, .. } = message.header.call;
+        // Where none has been made, all are to come.
+        let to_come = self.calls.get(communicator).is_none_or(|calls| calls.is_to_come(number));
+        if to_come && !self.freed.contains(&communicator) {
+            return Ok(Some(message));
+        }
+        self.late(message).map(|()| None)
     }
 
     /// The operation of this call, or of another one of its number, where that is not a prepared one so old that the
@@ -290,6 +271,37 @@ impl Engine {
             theirs: format!("{:#}", theirs.signature),
         }
     }
+}
+
+/// Gives an operation the blocks of a round that have come in a message, or that one shows.
+fn hand_over(operation: &mut Operation, message: &mut Waiting, peer: Rank, io: &mut Io) -> Result<()> {
+    let Header { kind, call, .. } = message.header;
+    let payload = match &message.kept {
+        Kept::InSlot(landed) => {
+            let (memory, start, room) = io.slots.payload(*landed);
+            Payload::InSlot(memory, start, room)
+        }
+        Kept::Copied(bytes) => Payload::Copied(bytes),
+    };
+    let (round, taken) = match kind {
+        Kind::Shown { round, .. } | Kind::Data { round, .. }
+            if !operation.is_of_this_start(&message.header) =>
+        {
+            (round, Err(Unexpected { round }))
+        }
+        Kind::Shown { round, runs, offers, .. } => {
+            let shown = Shown::read(&payload, runs, peer, &mut *io.transport)?;
+            // The word that it has been read takes the slot along.
+            let kept = std::mem::replace(&mut message.kept, Kept::Copied(Vec::new()));
+            let_go(kept, &mut io.slots);
+            // The last slot is the oldest operation's, which may be another: the pump knows.
+            io.slots.spare(1);
+            (round, operation.shown(round, shown, offers, io)?)
+        }
+        Kind::Data { round, .. } => (round, operation.message(round, &payload)?),
+        _ => return Ok(()),
+    };
+    awaited(Some(taken), || format!("data of {} for round {round}", call.signature))
 }
 
 /// A message is not needed any more: its slot, if it is in one, can go back.
