@@ -159,7 +159,7 @@ impl World {
         let mut engine = self.engine();
         spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
         spare.truncate(KEPT);
-        let region = engine.workspace(bytes.next_power_of_two().max(LEAST));
+        let region = engine.workspace(roomy(bytes));
         // Operators that go with the engine's lock may give a workspace back.
         drop(spare);
         drop(engine);
@@ -338,5 +338,25 @@ impl Drop for World {
         if let Err(error) = self.bid_farewell() {
             error::tell(format!("finalize: {error}"));
         }
+    }
+}
+
+/// So many bytes or up to an eighth more, so that workspaces serve further calls that are about as long.
+fn roomy(bytes: usize) -> usize {
+    let step = bytes.checked_next_power_of_two().map_or(1, |most| (most / 16).max(1));
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes).max(LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_is_hardly_larger_than_what_it_is_for() {
+        for bytes in [0, 1, LEAST, LEAST + 1, (5 << 30) + 1, (1 << 40) + (1 << 30), isize::MAX as usize] {
+            let room = roomy(bytes);
+            assert!(room >= bytes && room <= LEAST.max(bytes + bytes / 8), "{bytes}: {room}");
+        }
+        assert_eq!(roomy((5 << 30) + 1), roomy((5 << 30) + 99));
     }
 }
