@@ -32,6 +32,19 @@ pub struct Args {
     pub recv: Side,
 }
 
+impl Args {
+    /// The bytes of a vector, where a call by itself tells how many they are: those of parts depend on the ranks.
+    pub fn vector(&self) -> Option<usize> {
+        match self.collective {
+            Collective::Broadcast | Collective::Reduce | Collective::Allreduce => {
+                let datatype = Datatype::of(own::abi()?.flavour.handle(self.recv.datatype))?;
+                bytes_of(&self.recv, datatype).ok()
+            }
+            _ => None,
+        }
+    }
+}
+
 /// When a call is to be done.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Tense {
@@ -48,8 +61,10 @@ pub enum Tense {
 pub enum Why {
     /// The user does not want this collective taken.
     NotChosen,
-    /// Nor calls of this size.
-    Size,
+    /// Nor calls of so few bytes.
+    Less,
+    /// Nor calls of so many.
+    More,
     /// The program waits for calls in the background elsewhere.
     Waits,
     /// Between two groups, of one rank, with ranks of elsewhere; or not known yet, and there is no time to meet.
@@ -72,8 +87,9 @@ impl Why {
     /// As the report says it.
     pub fn words(self) -> &'static str {
         match self {
-            Why::NotChosen => "not chosen",
-            Why::Size => "size not chosen",
+            Why::NotChosen => "not in CIRCULANT_MPI_COLLECTIVES",
+            Why::Less => "below CIRCULANT_MPI_LEAST",
+            Why::More => "above CIRCULANT_MPI_MOST",
             Why::Waits => "another library waits",
             Why::Communicator => "communicator not served",
             Why::Operator => "operator",
@@ -83,6 +99,19 @@ impl Why {
             Why::Argument => "argument",
             Why::Sample => "timed for comparison",
         }
+    }
+}
+
+/// A call that is passed on.
+pub struct PassedOn {
+    pub why: Why,
+    /// The size of the call, as far as it was asked for.
+    pub bytes: Option<usize>,
+}
+
+impl From<Why> for PassedOn {
+    fn from(why: Why) -> Self {
+        PassedOn { why, bytes: None }
     }
 }
 
@@ -96,7 +125,7 @@ pub struct Taken {
     in_place: InPlace,
     /// Whether values come into the output.
     fills: bool,
-    /// The size of the call, where all ranks know it.
+    /// The size of the call, where it has one that all ranks know.
     pub bytes: Option<usize>,
 }
 
@@ -151,22 +180,24 @@ impl Taken {
 pub type Decided<T> = std::result::Result<T, Why>;
 
 /// Whether a call is taken, and what is made of it.
-pub fn decide(world: &World, args: &Args, tense: Tense) -> Decided<Taken> {
+pub fn decide(world: &World, args: &Args, tense: Tense) -> std::result::Result<Taken, PassedOn> {
     if !world.settings.takes(args.collective) {
-        return Err(Why::NotChosen);
+        return Err(Why::NotChosen.into());
     }
     if tense != Tense::AtOnce && !world.background {
-        return Err(Why::Waits);
+        return Err(Why::Waits.into());
     }
     let abi = own::abi().ok_or(Why::Communicator)?;
     let comm = abi.flavour.handle(args.comm);
     let found = communicators::find(comm, tense != Tense::Started).ok_or(Why::Communicator)?;
     let taken = Maker { args, abi, found, tense }.make()?;
-    match taken.bytes {
-        Some(bytes) if !(world.settings.least..=world.settings.most).contains(&bytes) => Err(Why::Size),
-        Some(0) if args.collective != Collective::Barrier => Err(Why::Nothing),
-        _ => Ok(taken),
-    }
+    let why = match taken.bytes {
+        Some(bytes) if bytes < world.settings.least => Why::Less,
+        Some(bytes) if bytes > world.settings.most => Why::More,
+        Some(0) => Why::Nothing,
+        _ => return Ok(taken),
+    };
+    Err(PassedOn { why, bytes: taken.bytes })
 }
 
 /// Makes of a call what circulant takes.
@@ -206,7 +237,7 @@ impl Maker<'_> {
                 input: None,
                 output: None,
                 in_place: InPlace::No,
-                bytes: Some(0),
+                bytes: None,
             }),
         }?;
         let fills = self.args.collective != Collective::Broadcast || !self.is_root();

@@ -10,7 +10,7 @@ use circulant::boot::mpi::abi::Handle;
 use circulant::collective::Collective;
 
 use super::background;
-use super::call::{Args, Taken, Tense, Why, decide};
+use super::call::{Args, PassedOn, Taken, Tense, Why, decide};
 use super::fortran::{self, Fortran};
 use super::narrow::{self, Narrow};
 use super::own::Own;
@@ -28,7 +28,7 @@ fn at_once(args: Args, own: impl FnOnce() -> c_int) -> c_int {
             let bytes = taken.bytes;
             (make(taken), bytes, None)
         }
-        Err(why) => (own(), None, Some(why)),
+        Err(PassedOn { why, bytes }) => (own(), bytes, Some(why)),
     };
     report::count(&args, Tense::AtOnce, bytes, why, since);
     code
@@ -58,7 +58,7 @@ unsafe fn later(args: Args, tense: Tense, request: *mut c_void, own: impl FnOnce
             let begun = unsafe { background::begin(taken, tense, request) };
             (begun.map_or_else(|error| world::fail(comm, &error), |()| 0), bytes, None)
         }
-        Err(why) => (own(), None, Some(why)),
+        Err(PassedOn { why, bytes }) => (own(), bytes, Some(why)),
     };
     report::count(&args, tense, bytes, why, since);
     code

@@ -1,5 +1,9 @@
 //! MINLOC and MAXLOC on MPI's pairs, whose values and places lie as C lays them out, with gaps.
+//!
+//! The one decision: pairs have a total order, that of [`MinLoc`](circulant::fold::MinLoc), so that which one is kept
+//! never depends on the side that it is on, and all ranks keep the same.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -24,17 +28,16 @@ pub fn fold(name: &str, op: Op, extent: usize) -> Option<Arc<dyn Fold>> {
     }
 }
 
-fn pairs<V: Pod + PartialOrd + Send + Sync, P: Pod + PartialOrd + Send + Sync>(
-    greatest: bool,
-    extent: usize,
-) -> Option<Arc<dyn Fold>> {
+fn pairs<V: Number, P: Number>(greatest: bool, extent: usize) -> Option<Arc<dyn Fold>> {
     // As C does it: the place begins where it may, and the whole is as aligned as its widest member.
     let place = size_of::<V>().next_multiple_of(align_of::<P>());
     let whole = (place + size_of::<P>()).next_multiple_of(align_of::<V>().max(align_of::<P>()));
-    let better: fn(&V, &V) -> bool = if greatest { |a, b| a > b } else { |a, b| a < b };
     let wins = move |theirs: &[u8], mine: &[u8]| {
         let (a, b): (V, V) = (read(theirs, 0), read(mine, 0));
-        better(&a, &b) || (a == b && read::<P>(theirs, place) < read::<P>(mine, place))
+        let (at, other): (P, P) = (read(theirs, place), read(mine, place));
+        let order = a.nan_first(b).then(if greatest { b.by_value(a) } else { a.by_value(b) });
+        let order = order.then(at.nan_first(other)).then(at.by_value(other));
+        order.then_with(|| a.by_bits(b)).then_with(|| at.by_bits(other)).is_lt()
     };
     (whole == extent).then(|| Arc::new(Pairs { extent, greatest, wins }) as Arc<dyn Fold>)
 }
@@ -42,6 +45,43 @@ fn pairs<V: Pod + PartialOrd + Send + Sync, P: Pod + PartialOrd + Send + Sync>(
 fn read<T: Pod>(pair: &[u8], at: usize) -> T {
     bytemuck::pod_read_unaligned(&pair[at..at + size_of::<T>()])
 }
+
+/// What pairs are made of.
+trait Number: Pod {
+    /// Whether it is no number, which comes before all that are.
+    fn is_nan(self) -> bool;
+    /// Numbers by value; two that are equal but look different (zeros, NaNs) are [`Ordering::Equal`].
+    fn by_value(self, other: Self) -> Ordering;
+    /// Some order of those that look different.
+    fn by_bits(self, other: Self) -> Ordering;
+
+    fn nan_first(self, other: Self) -> Ordering {
+        other.is_nan().cmp(&self.is_nan())
+    }
+}
+
+macro_rules! whole_numbers {
+    ($($type:ty)*) => {$(
+        impl Number for $type {
+            fn is_nan(self) -> bool { false }
+            fn by_value(self, other: Self) -> Ordering { self.cmp(&other) }
+            fn by_bits(self, other: Self) -> Ordering { self.cmp(&other) }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($type:ty)*) => {$(
+        impl Number for $type {
+            fn is_nan(self) -> bool { self.is_nan() }
+            fn by_value(self, other: Self) -> Ordering { self.partial_cmp(&other).unwrap_or(Ordering::Equal) }
+            fn by_bits(self, other: Self) -> Ordering { self.total_cmp(&other) }
+        }
+    )*};
+}
+
+whole_numbers! { i16 i32 i64 }
+floats! { f32 f64 }
 
 /// Keeps the better one of two pairs, as bytes.
 struct Pairs<W> {
@@ -103,6 +143,43 @@ mod tests {
             fold.fold(&mut mine, &bytes(theirs.0, theirs.1), false).unwrap();
             assert_eq!(mine, bytes(expected.0, expected.1));
         }
+    }
+
+    /// Of every two of them the one that comes first is kept, whichever side it is on.
+    fn kept_is_the_first<const N: usize>(name: &str, in_order: [[&[u8]; N]; 2]) {
+        for (op, pairs) in [Op::MinLoc, Op::MaxLoc].into_iter().zip(in_order) {
+            let fold = fold(name, op, pairs[0].len()).unwrap();
+            for (i, one) in pairs.iter().enumerate() {
+                for other in &pairs[i..] {
+                    for (mine, theirs) in [(one, other), (other, one)] {
+                        let mut mine = mine.to_vec();
+                        fold.fold(&mut mine, theirs, false).unwrap();
+                        assert_eq!(mine, *one, "{name}, {op}: {i}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_nan_comes_first_and_zeros_are_equal_whichever_side_they_are_on() {
+        let nan = [bytes(-f64::NAN, 0), bytes(f64::NAN, 0), bytes(f64::NAN, 7)];
+        let [least, most] = [bytes(-1.0, 2), bytes(1.0, 1)];
+        let zeros = [bytes(0.0, 1), bytes(-0.0, 3), bytes(0.0, 3)];
+        let between = [&nan[0], &nan[1], &nan[2], &zeros[0], &zeros[1], &zeros[2]].map(Vec::as_slice);
+        let [a, b, c, d, e, f] = between;
+        kept_is_the_first(
+            "MPI_DOUBLE_INT",
+            [[a, b, c, &least, d, e, f, &most], [a, b, c, &most, d, e, f, &least]],
+        );
+    }
+
+    #[test]
+    fn places_that_are_floats_may_be_nans_and_zeros_too() {
+        let [nan, none, some] = [[f32::NAN, f32::NAN], [f32::NAN, 1.0], [2.0, f32::NAN]];
+        let (low, high) = ([2.0, -0.0], [2.0, 0.0]);
+        let order = [&nan, &none, &some, &low, &high].map(bytemuck::bytes_of);
+        kept_is_the_first("MPI_2REAL", [order, order]);
     }
 
     #[test]

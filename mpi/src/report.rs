@@ -67,7 +67,9 @@ pub fn clock(world: &World) -> Option<Instant> {
 pub fn count(args: &Args, tense: Tense, bytes: Option<usize>, why: Option<Why>, since: Option<Instant>) {
     let Some(since) = since else { return };
     let seconds = since.elapsed().as_secs_f64();
-    let class = bytes.map(|bytes| bytes.checked_next_power_of_two().map_or(64, usize::ilog2));
+    let class = bytes
+        .or_else(|| args.vector())
+        .map(|bytes| bytes.checked_next_power_of_two().map_or(64, usize::ilog2));
     let key = (args.collective, tense.words(), class);
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(lines) = lines.as_mut() else { return };

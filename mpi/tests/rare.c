@@ -7,9 +7,11 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static int me, p, cases, wrong;
@@ -37,6 +39,40 @@ static void renamed(void)
     if (me == 0) MPI_Type_set_name(MPI_DOUBLE, "mine");
     MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     check(sum == p, "a reduction of a type that one rank calls otherwise");
+}
+
+typedef struct { double value; int place; } located;
+
+/* Whatever is kept, all ranks keep the same. On a communicator of its own, whose first call is never the library's. */
+static located kept_of(double value, int place, MPI_Op op)
+{
+    located mine = { value, place }, kept = { 0, -1 };
+    located *everybodys = calloc(p, sizeof *everybodys);
+    MPI_Comm comm;
+    int bad = 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Allreduce(&mine, &kept, 1, MPI_DOUBLE_INT, op, comm);
+    MPI_Comm_free(&comm);
+    MPI_Allgather(&kept, 1, MPI_DOUBLE_INT, everybodys, 1, MPI_DOUBLE_INT, MPI_COMM_WORLD);
+    for (int r = 0; r < p; r++)
+        bad |= everybodys[r].place != kept.place || memcmp(&everybodys[r].value, &kept.value, sizeof kept.value) != 0;
+    check(!bad, "ranks keep different extremes");
+    free(everybodys);
+    return kept;
+}
+
+/* A NaN comes before all numbers, and zeros are equal whatever their signs. */
+static void extremes(void)
+{
+    const MPI_Op ops[] = { MPI_MINLOC, MPI_MAXLOC };
+    for (int i = 0; i < 2; i++)
+        for (int odd = 0; odd < p; odd++) {
+            located kept = kept_of(me == odd ? NAN : me, me, ops[i]);
+            check(isnan(kept.value) && kept.place == odd, "a NaN among extremes");
+            kept = kept_of(me == odd ? -0.0 : 0.0, p - me, ops[i]);
+            check(kept.value == 0 && kept.place == 1, "zeros of both signs");
+            kept_of(me == odd ? -0.0 : 0.0, 5, ops[i]);
+        }
 }
 
 static MPI_Datatype of_bytes(int gigabytes)
@@ -345,6 +381,7 @@ int main(int argc, char **argv)
         large_value();
     } else {
         renamed();
+        extremes();
         large_type();
         from_bottom();
         types_of_addresses();
