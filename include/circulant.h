@@ -178,7 +178,7 @@
 #define CIRCULANT_ID_BYTES 128
 
 // The colour of a rank that gets no new communicator.
-#define CIRCULANT_NO_COLOUR -1
+#define CIRCULANT_NO_COLOUR (-1)
 
 // The collectives, for circulant_comm_set_algorithm.
 #define CIRCULANT_BROADCAST 1

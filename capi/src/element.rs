@@ -1,5 +1,7 @@
 //! Types of elements: those that operators come with, by number, and structs of the caller's, by size.
 
+use std::fmt::{self, Display, Formatter};
+
 use circulant::fold;
 
 use crate::status::{CIRCULANT_ERR_TYPE, Failure, Result, guard};
@@ -64,36 +66,41 @@ pub const CIRCULANT_UINT64_UINT64: TypeNumber = 27;
 /// The type of structs of n bytes is this and n; `CIRCULANT_STRUCT(n)` adds them up.
 pub const CIRCULANT_STRUCTS: TypeNumber = 0x1_0000_0000;
 
+/// Types by number, and by the names that callers know them by.
+macro_rules! known {
+    ($($number:ident: $known:expr,)*) => { [$(($number, $known, stringify!($number)),)*] };
+}
+
 /// The types that operators come with.
-const KNOWN: [(TypeNumber, fold::Type); 27] = [
-    (CIRCULANT_INT8, fold::Type::I8),
-    (CIRCULANT_INT16, fold::Type::I16),
-    (CIRCULANT_INT32, fold::Type::I32),
-    (CIRCULANT_INT64, fold::Type::I64),
-    (CIRCULANT_INT128, fold::Type::I128),
-    (CIRCULANT_PTRDIFF, fold::Type::Isize),
-    (CIRCULANT_UINT8, fold::Type::U8),
-    (CIRCULANT_UINT16, fold::Type::U16),
-    (CIRCULANT_UINT32, fold::Type::U32),
-    (CIRCULANT_UINT64, fold::Type::U64),
-    (CIRCULANT_UINT128, fold::Type::U128),
-    (CIRCULANT_SIZE, fold::Type::Usize),
-    (CIRCULANT_FLOAT16, fold::Type::F16),
-    (CIRCULANT_BFLOAT16, fold::Type::Bf16),
-    (CIRCULANT_FLOAT, fold::Type::F32),
-    (CIRCULANT_DOUBLE, fold::Type::F64),
-    (CIRCULANT_COMPLEX_FLOAT, fold::Type::ComplexF32),
-    (CIRCULANT_COMPLEX_DOUBLE, fold::Type::ComplexF64),
-    (CIRCULANT_BOOL, fold::Type::Bool),
-    (CIRCULANT_FLOAT_INT32, fold::Type::F32I32),
-    (CIRCULANT_FLOAT_UINT32, fold::Type::F32U32),
-    (CIRCULANT_DOUBLE_INT64, fold::Type::F64I64),
-    (CIRCULANT_DOUBLE_UINT64, fold::Type::F64U64),
-    (CIRCULANT_INT32_INT32, fold::Type::I32I32),
-    (CIRCULANT_INT64_INT64, fold::Type::I64I64),
-    (CIRCULANT_UINT32_UINT32, fold::Type::U32U32),
-    (CIRCULANT_UINT64_UINT64, fold::Type::U64U64),
-];
+const KNOWN: [(TypeNumber, fold::Type, &str); 27] = known! {
+    CIRCULANT_INT8: fold::Type::I8,
+    CIRCULANT_INT16: fold::Type::I16,
+    CIRCULANT_INT32: fold::Type::I32,
+    CIRCULANT_INT64: fold::Type::I64,
+    CIRCULANT_INT128: fold::Type::I128,
+    CIRCULANT_PTRDIFF: fold::Type::Isize,
+    CIRCULANT_UINT8: fold::Type::U8,
+    CIRCULANT_UINT16: fold::Type::U16,
+    CIRCULANT_UINT32: fold::Type::U32,
+    CIRCULANT_UINT64: fold::Type::U64,
+    CIRCULANT_UINT128: fold::Type::U128,
+    CIRCULANT_SIZE: fold::Type::Usize,
+    CIRCULANT_FLOAT16: fold::Type::F16,
+    CIRCULANT_BFLOAT16: fold::Type::Bf16,
+    CIRCULANT_FLOAT: fold::Type::F32,
+    CIRCULANT_DOUBLE: fold::Type::F64,
+    CIRCULANT_COMPLEX_FLOAT: fold::Type::ComplexF32,
+    CIRCULANT_COMPLEX_DOUBLE: fold::Type::ComplexF64,
+    CIRCULANT_BOOL: fold::Type::Bool,
+    CIRCULANT_FLOAT_INT32: fold::Type::F32I32,
+    CIRCULANT_FLOAT_UINT32: fold::Type::F32U32,
+    CIRCULANT_DOUBLE_INT64: fold::Type::F64I64,
+    CIRCULANT_DOUBLE_UINT64: fold::Type::F64U64,
+    CIRCULANT_INT32_INT32: fold::Type::I32I32,
+    CIRCULANT_INT64_INT64: fold::Type::I64I64,
+    CIRCULANT_UINT32_UINT32: fold::Type::U32U32,
+    CIRCULANT_UINT64_UINT64: fold::Type::U64U64,
+};
 
 /// A struct's bytes, at most: no more fit into memory.
 const MOST: u64 = 1 << 46;
@@ -113,7 +120,7 @@ impl Element {
         let (known, unit) = match number.checked_sub(CIRCULANT_STRUCTS) {
             Some(bytes) => (Some(fold::Type::Users), (1..=MOST).contains(&bytes).then_some(bytes as usize)),
             None => {
-                let known = KNOWN.iter().find(|(one, _)| *one == number).map(|(_, known)| *known);
+                let known = KNOWN.iter().find(|(one, ..)| *one == number).map(|(_, known, _)| *known);
                 (known, known.and_then(fold::Type::size))
             }
         };
@@ -127,6 +134,22 @@ impl Element {
             )
         })
     }
+}
+
+/// As callers write it.
+impl Display for Element {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match KNOWN.iter().find(|(one, ..)| *one == self.number) {
+            Some((.., name)) => f.write_str(name),
+            None => write!(f, "CIRCULANT_STRUCT({})", self.unit),
+        }
+    }
+}
+
+/// The names of the types that an operator of the library's fits.
+pub fn that_fit(op: fold::Op) -> String {
+    let fits = KNOWN.iter().filter(|(_, known, _)| fold::builtin(op, *known).is_ok());
+    fits.map(|(.., name)| *name).collect::<Vec<_>>().join(", ")
 }
 
 /// How many bytes an element of a type has.
@@ -147,8 +170,8 @@ mod tests {
 
     #[test]
     fn every_type_that_operators_know_has_a_number() {
-        assert_eq!(KNOWN.map(|(_, known)| known), fold::Type::ALL);
-        for (number, known) in KNOWN {
+        assert_eq!(KNOWN.map(|(_, known, _)| known), fold::Type::ALL);
+        for (number, known, _) in KNOWN {
             let element = Element::numbered(number).unwrap();
             assert_eq!((element.known, Some(element.unit)), (known, known.size()));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use circulant::fold::{self, Fold, Op};
 
-use crate::element::{Element, TypeNumber};
+use crate::element::{self, Element, TypeNumber};
 use crate::handle::{self, Object, Table};
 use crate::memory;
 use crate::status::{CIRCULANT_ERR_TYPE, Failure, Result, guard, outside};
@@ -66,9 +66,10 @@ impl Object for Users {
 /// The operator of a handle on elements of a type, as the library takes it.
 pub fn fold(operator: OperatorHandle, element: Element) -> Result<Arc<dyn Fold>> {
     match built_in(operator) {
-        Some(op) => {
-            fold::builtin(op, element.known).map_err(|error| Failure::from(error).with(CIRCULANT_ERR_TYPE))
-        }
+        Some((op, name)) => fold::builtin(op, element.known).map_err(|_| {
+            let cure = format!("it fits {}", element::that_fit(op));
+            Failure::new(CIRCULANT_ERR_TYPE, format!("{name} does not fit {element}"), cure)
+        }),
         None => {
             let users = handle::get::<Users>(operator)?;
             Ok(Arc::new(Typed { users: *users, element }))
@@ -76,8 +77,25 @@ pub fn fold(operator: OperatorHandle, element: Element) -> Result<Arc<dyn Fold>>
     }
 }
 
-fn built_in(operator: OperatorHandle) -> Option<Op> {
-    Op::ALL.iter().copied().find(|op| usize::from(op.number()) == operator.addr())
+/// As the header names them, in the order of [`Op::ALL`].
+const NAMES: [&str; Op::ALL.len()] = [
+    "CIRCULANT_SUM",
+    "CIRCULANT_PRODUCT",
+    "CIRCULANT_MIN",
+    "CIRCULANT_MAX",
+    "CIRCULANT_LOGICAL_AND",
+    "CIRCULANT_LOGICAL_OR",
+    "CIRCULANT_LOGICAL_XOR",
+    "CIRCULANT_BIT_AND",
+    "CIRCULANT_BIT_OR",
+    "CIRCULANT_BIT_XOR",
+    "CIRCULANT_MIN_PLACE",
+    "CIRCULANT_MAX_PLACE",
+];
+
+fn built_in(operator: OperatorHandle) -> Option<(Op, &'static str)> {
+    let mut known = Op::ALL.iter().copied().zip(NAMES);
+    known.find(|(op, _)| usize::from(op.number()) == operator.addr())
 }
 
 /// The caller's operator on elements of one type.

@@ -79,11 +79,6 @@ impl Failure {
     pub fn null(name: &str, cure: &str) -> Failure {
         Failure::new(CIRCULANT_ERR_NULL, format!("`{name}` is null"), cure)
     }
-
-    /// The same with another code.
-    pub fn with(self, code: c_int) -> Failure {
-        Failure { code, ..self }
-    }
 }
 
 impl From<Error> for Failure {

@@ -134,6 +134,12 @@ static void arguments(void)
     FAILS(CIRCULANT_ERR_TYPE, "99 is no type", circulant_broadcast(data, 1, 99, 0, world));
     FAILS(CIRCULANT_ERR_TYPE, "is no type", circulant_broadcast(data, 1, CIRCULANT_STRUCT(0), 0, world));
     FAILS(CIRCULANT_ERR_TYPE, "is no type", circulant_broadcast(data, 1, CIRCULANT_STRUCT((size_t)-1), 0, world));
+    FAILS(CIRCULANT_ERR_TYPE, "circulant_allreduce: CIRCULANT_SUM does not fit CIRCULANT_STRUCT(8); it fits CIRCULANT_INT8, ",
+          circulant_allreduce(data, more, 1, CIRCULANT_STRUCT(8), CIRCULANT_SUM, world));
+    FAILS(CIRCULANT_ERR_TYPE, "circulant_reduce_start: CIRCULANT_BIT_OR does not fit CIRCULANT_DOUBLE; ",
+          circulant_reduce_start(data, more, 1, CIRCULANT_DOUBLE, CIRCULANT_BIT_OR, 0, world, &(circulant_request){NULL}));
+    FAILS(CIRCULANT_ERR_TYPE, "CIRCULANT_MAX_PLACE does not fit CIRCULANT_INT32; it fits CIRCULANT_FLOAT_INT32, ",
+          circulant_allreduce(data, more, 1, CIRCULANT_INT, CIRCULANT_MAX_PLACE, world));
 
     FAILS(CIRCULANT_ERR_OVERFLOW, "exceed all memory", circulant_broadcast(data, (size_t)-1, CIRCULANT_INT, 0, world));
     FAILS(CIRCULANT_ERR_OVERFLOW, "exceed all memory", circulant_broadcast(data, ((size_t)1 << 62) + 1, CIRCULANT_INT, 0, world));
