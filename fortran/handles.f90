@@ -29,6 +29,8 @@ module circulant_handles
     type, public :: circulant_op
         !> The circulant_op of C.
         integer(c_intptr_t) :: handle = 0
+        !> Of circulant_op_create_TYPE that TYPE, such as real64; blank where the operator knows types itself.
+        character(14) :: made_for = ''
     end type
 
     !> A call in the background, started or prepared.

@@ -57,6 +57,7 @@ contains
         order_is_free = 1
         if (present(commutes)) order_is_free = merge(1, 0, commutes)
         call result%give(c_op_create(c_funloc(function), order_is_free, handed, op%handle))
+        op%made_for = ''
         call result%finish('circulant_op_create', stat, errmsg)
     end subroutine
 

@@ -27,7 +27,7 @@ module circulant_outcome
         procedure :: sized
         procedure :: whole
         procedure :: unused
-        procedure :: logical_only
+        procedure :: fits
         procedure :: take_int32
         procedure :: take_int64
     end type
@@ -204,12 +204,12 @@ contains
 
     !> An array is in one piece: of any other the compiler would hand on a copy, which is gone when the call has
     !> started.
-    pure subroutine whole(self, name, is_contiguous)
+    pure subroutine whole(self, name, is_whole)
         class(outcome), intent(inout) :: self
         character(*), intent(in) :: name
-        logical, intent(in) :: is_contiguous
+        logical, intent(in) :: is_whole
 
-        if (.not. is_contiguous) call self%complain(circulant_err_argument, '`'//name// &
+        if (.not. is_whole) call self%complain(circulant_err_argument, '`'//name// &
             '` is not contiguous; give a contiguous array, or make the call at once')
     end subroutine
 
@@ -222,13 +222,19 @@ contains
             '`request` is of another call; wait for it, or free it, first')
     end subroutine
 
-    !> An operator can combine logicals of the default kind, which the library takes for integers.
-    pure subroutine logical_only(self, op)
+    !> An operator can combine elements of a type. The library sees no functions' types, and takes logicals of the default
+    !> kind for integers.
+    pure subroutine fits(self, op, type)
         class(outcome), intent(inout) :: self
         type(circulant_op), intent(in) :: op
+        character(*), intent(in) :: type
+        type(circulant_op), parameter :: on_numbers(*) = [circulant_sum, circulant_product, circulant_min, circulant_max, &
+            circulant_bit_and, circulant_bit_or, circulant_bit_xor, circulant_min_place, circulant_max_place]
 
-        if (any(op%handle == [circulant_sum%handle, circulant_product%handle, circulant_min%handle, &
-            circulant_max%handle])) call self%complain(circulant_err_type, &
+        if (op%made_for /= '' .and. op%made_for /= type) call self%complain(circulant_err_type, &
+            'an operator of circulant_op_create_'//trim(op%made_for)//' where elements are '//type// &
+            '; give one of circulant_op_create_'//type)
+        if (index(type, 'logical') == 1 .and. any(op%handle == on_numbers%handle)) call self%complain(circulant_err_type, &
             'an operator that does not fit logicals; give circulant_logical_and, _or or _xor')
     end subroutine
 

@@ -38,9 +38,9 @@ in_tense() {
         memory=", asynchronous, target"
         anywhere=$memory
         request="s/{\([^{}]*request[^{}]*\)}/\1/"
-        whole="s/{whole \(.*\)}/$sized${line}call result%whole('\1', is_contiguous(\1))/"
+        whole="s/{whole \(.*\)}/$sized${line}call result%whole('\1', is_whole_{type}(\1))/"
         copy="/{copy}/d; /{put back .*}/d"
-        copy+="; s/{place \(.*\)}/$sized${deep}call result%whole('\1', is_contiguous(\1))${deep}place = c_loc(\1)/"
+        copy+="; s/{place \(.*\)}/$sized${deep}call result%whole('\1', is_whole_{type}(\1))${deep}place = c_loc(\1)/"
         common+="${line}type(circulant_request), intent(inout) :: request"
         check+="${line}call result%unused(request)"
     fi
@@ -53,15 +53,15 @@ in_tense() {
 
 # A template for a type.
 of_type() {
-    local type=$1 fits="/{fits}/d"
-    [ "$type" != logical ] || fits="s/{fits}/call result%logical_only(op)/"
-    in_every_rank | sed -e "s/{type}/$type/g; s/{element}/${element[$type]}/; s/{code}/${code[$type]}/; $fits"
+    local type=$1
+    in_every_rank | sed -e "s/{type}/$type/g; s/{element}/${element[$type]}/; s/{code}/${code[$type]}/"
 }
 
 # A template for a kind of counts.
 of_kind() { sed "s/{kind}/$1/g"; }
 
-# A statement for arrays of each rank: {to rank LAST: STATEMENT}, within a select rank.
+# A statement for arrays of each rank: {to rank LAST: STATEMENT}, within a select rank. {:} stands for `:` and a comma in
+# all dimensions but the last.
 in_every_rank() {
     awk '!/{to rank [0-9]+: .*}$/ { print; next }
         {
@@ -69,6 +69,12 @@ in_every_rank() {
             sub(/{.*/, "", indent)
             sub(/^[^:]*: /, "", statement)
             sub(/}$/, "", statement)
-            for (rank = 1; rank <= $3 + 0; rank++) printf "%srank (%d)\n%s    %s\n", indent, rank, indent, statement
+            for (rank = 1; rank <= $3 + 0; rank++) {
+                one = statement
+                gsub(/{:}/, all_but_last, one)
+                printf "%srank (%d)\n%s    %s\n", indent, rank, indent, one
+                all_but_last = all_but_last ":, "
+            }
+            all_but_last = ""
         }'
 }

@@ -1,8 +1,38 @@
 !> What is wrong with a call is told by `stat` and `errmsg`, and nothing is sent then: the communicator is as good as
 !> before.
+module for_one_type
+    use, intrinsic :: iso_fortran_env, only: real64
+    implicit none
+
+contains
+
+    function larger(left, right) result(both)
+        real(real64), intent(in) :: left, right
+        real(real64) :: both
+
+        both = max(left, right)
+    end function
+
+    function least(left, right) result(both)
+        integer, intent(in) :: left, right
+        integer :: both
+
+        both = min(left, right)
+    end function
+
+    function same(left, right) result(both)
+        logical, intent(in) :: left, right
+        logical :: both
+
+        both = left .eqv. right
+    end function
+end module for_one_type
+
 program errors
-    use, intrinsic :: iso_fortran_env, only: int64
+    use, intrinsic :: iso_c_binding, only: c_bool
+    use, intrinsic :: iso_fortran_env, only: int64, real64
     use circulant
+    use for_one_type
     use check
     implicit none
 
@@ -14,6 +44,7 @@ program errors
     call counts()
     call handles()
     call operators()
+    call operators_of_types()
     call after()
     call circulant_finalize(world)
 
@@ -94,17 +125,62 @@ contains
     end subroutine
 
     subroutine operators()
+        type(circulant_op), parameter :: on_numbers(*) = [circulant_sum, circulant_product, circulant_min, circulant_max, &
+            circulant_bit_and, circulant_bit_or, circulant_bit_xor, circulant_min_place, circulant_max_place]
         logical :: yes
+        logical(c_bool) :: of_c
         complex :: number
+        integer :: i
 
         yes = .true.
-        call circulant_allreduce(circulant_in_place, yes, circulant_sum, world, stat, errmsg)
-        call fails(circulant_err_type, 'an operator that does not fit logicals', stat, errmsg)
+        of_c = .true.
+        do i = 1, size(on_numbers)
+            call circulant_allreduce(circulant_in_place, yes, on_numbers(i), world, stat, errmsg)
+            call fails(circulant_err_type, 'circulant_allreduce: an operator that does not fit logicals', stat, errmsg)
+            call circulant_allreduce(circulant_in_place, of_c, on_numbers(i), world, stat, errmsg)
+            call fails(circulant_err_type, 'an operator that does not fit logicals', stat, errmsg)
+        end do
+        call circulant_allreduce(circulant_in_place, yes, circulant_logical_and, world)
         number = 1
         call circulant_allreduce(circulant_in_place, number, circulant_max, world, stat, errmsg)
-        call fails(circulant_err_type, 'max does not fit complex', stat, errmsg)
+        call fails(circulant_err_type, 'circulant_allreduce: CIRCULANT_MAX does not fit CIRCULANT_COMPLEX_FLOAT', &
+            stat, errmsg)
         call circulant_allreduce(circulant_in_place, number, circulant_op(), world, stat, errmsg)
         call fails(circulant_err_null, 'circulant_allreduce', stat, errmsg)
+    end subroutine
+
+    !> Of functions for one type, on others.
+    subroutine operators_of_types()
+        type(circulant_op) :: op
+        type(circulant_request) :: request
+        real :: narrow, total
+        real(real64) :: wide
+        logical, asynchronous :: yes
+        integer :: number, shares(2*p), own(2)
+
+        narrow = 1
+        yes = .true.
+        number = r
+        shares = r
+        call circulant_op_create_real64(op, larger)
+        call circulant_allreduce(narrow, total, op, world, stat, errmsg)
+        call fails(circulant_err_type, 'circulant_allreduce: an operator of circulant_op_create_real64 where elements '// &
+            'are real32; give one of circulant_op_create_real32', stat, errmsg)
+        call circulant_reduce_scatter(shares, own, spread(2, 1, p), op, world, stat, errmsg)
+        call fails(circulant_err_type, 'where elements are int32', stat, errmsg)
+        wide = r
+        call circulant_allreduce(circulant_in_place, wide, op, world)
+        call expect(nint(wide) == p - 1, 'its own type')
+        call circulant_op_free(op)
+
+        call circulant_op_create_int32(op, least)
+        call circulant_allreduce_start(circulant_in_place, yes, op, world, request, stat, errmsg)
+        call fails(circulant_err_type, 'circulant_op_create_int32 where elements are logical', stat, errmsg)
+        call circulant_op_free(op)
+        call circulant_op_create_logical(op, same)
+        call circulant_reduce(circulant_in_place, number, op, r, world, stat, errmsg)
+        call fails(circulant_err_type, 'circulant_op_create_logical where elements are int32', stat, errmsg)
+        call circulant_op_free(op)
     end subroutine
 
     !> Nothing of all that was sent.

@@ -68,6 +68,7 @@ program sections
     call at_once()
     call pointers()
     call later()
+    call pieces()
     call components()
     call handed_on()
     call assumed_size()
@@ -135,6 +136,39 @@ contains
         call circulant_allreduce_start(grid(:, 2:3), sums, circulant_sum, world, request)
         call circulant_wait(request)
         call expect(all(sums == p*(p - 1)/2), 'contiguous sections are started')
+    end subroutine
+
+    !> Sections that are in one piece whatever their strides: nothing is copied, so what comes is in the array itself.
+    subroutine pieces()
+        integer, asynchronous :: grid(6, 5), cube(3, 4, 2)
+        integer :: n
+        type(circulant_request) :: request
+
+        do n = 0, 1
+            grid = r
+            call circulant_broadcast_start(grid(3, 1:n), p - 1, world, request)
+            call circulant_wait(request)
+            call expect(all(grid(3, 1:n) == p - 1) .and. count(grid /= r) == merge(n, 0, r < p - 1), 'a row of one')
+        end do
+        grid = r
+        call circulant_broadcast_start(grid(3:3:2, 2), p - 1, world, request)
+        call circulant_wait(request)
+        call expect(grid(3, 2) == p - 1 .and. count(grid /= r) == merge(1, 0, r < p - 1), 'one element by a stride')
+        call circulant_broadcast_start(grid(1:0:2, 2), p - 1, world, request)
+        call circulant_wait(request)
+
+        grid = r
+        call circulant_allreduce_prepare(circulant_in_place, grid(1:4, 2:2), circulant_max, world, request)
+        call circulant_start(request)
+        call circulant_wait(request)
+        call circulant_request_free(request)
+        call expect(all(grid(1:4, 2) == p - 1) .and. count(grid /= r) == merge(4, 0, r < p - 1), 'a part of a column')
+        cube = r
+        call circulant_broadcast_start(cube(:2, 3:3, 2:2), p - 1, world, request)
+        call circulant_wait(request)
+        call expect(all(cube(:2, 3, 2) == p - 1) .and. count(cube /= r) == merge(2, 0, r < p - 1), 'a part of a cube')
+        call circulant_broadcast_start(cube(:2, 3:3, :), p - 1, world, request, n)
+        call expect(n == circulant_err_argument, 'two pieces of a cube')
     end subroutine
 
     !> Of an array of parts, as counts of either kind, and as buffers.
