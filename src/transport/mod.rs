@@ -19,7 +19,7 @@ pub mod loopback;
 pub mod memory;
 pub mod mixed;
 #[cfg(not(miri))]
-mod room;
+pub mod room;
 mod segment;
 pub mod shm;
 mod wait;

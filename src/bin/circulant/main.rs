@@ -3,6 +3,7 @@
 
 mod bench;
 mod check;
+mod fit;
 mod info;
 mod output;
 mod plan;
@@ -28,7 +29,10 @@ struct Arguments {
 }
 
 /// What a subcommand comes to: an exit code of its own, or an error for the user.
-type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
+type Outcome = Result<ExitCode, Failure>;
+
+/// An error for the user.
+type Failure = Box<dyn std::error::Error>;
 
 /// A line here, and a `mod` above, is a subcommand: its file has `Arguments`, whose doc comment is its help.
 macro_rules! subcommands {
@@ -63,10 +67,16 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(refusal) => return refuse(&refusal),
     };
-    arguments.command.run().unwrap_or_else(|error| {
-        say(&format!("error: {error}\n"));
-        exit_code(error.as_ref())
-    })
+    arguments.command.run().unwrap_or_else(|failure| fail(failure.as_ref()))
+}
+
+/// Says what went wrong, unless another rank does.
+fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    if let Some(told) = error.downcast_ref::<ToldByAnother>() {
+        return ExitCode::from(told.code);
+    }
+    say(&format!("error: {error}\n"));
+    ExitCode::from(error.downcast_ref().map_or(FAILED, exit_code))
 }
 
 /// In one write: ranks that share a terminal must not speak into one another.
@@ -103,10 +113,17 @@ fn complete_environment() {
     }
 }
 
+/// The exit code of what went wrong.
+const FAILED: u8 = 1;
+
 /// 2 for what the user can put right in the arguments, as clap does; 1 for the rest.
-fn exit_code(error: &(dyn std::error::Error + 'static)) -> ExitCode {
-    match error.downcast_ref() {
-        Some(Error::Argument { .. }) => ExitCode::from(2),
-        _ => ExitCode::FAILURE,
-    }
+fn exit_code(error: &Error) -> u8 {
+    if matches!(error, Error::Argument { .. }) { 2 } else { FAILED }
+}
+
+/// An error that all ranks know of and another one tells, to be ended with its exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("another rank tells what went wrong")]
+struct ToldByAnother {
+    code: u8,
 }

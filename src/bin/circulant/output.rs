@@ -7,6 +7,9 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     match write(&mut output).and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        // The kernel's words do not say what they are about.
+        other => other.map_err(|error| {
+            io::Error::new(error.kind(), format!("the standard output cannot be written: {error}"))
+        }),
     }
 }

@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use circulant::algorithm::groups::Groups;
 use circulant::algorithm::{self, Entry, Nesting, Shape, torus};
 use circulant::collective::{Collective, Numbering};
+use circulant::engine::notice::MAX_BLOCKS;
 use circulant::error::Error;
 use circulant::plan::{Plan, table};
 use circulant::rank::Rank;
 
-use crate::Outcome;
+use crate::fit::{self, Use, counted};
 use crate::output::print;
+use crate::{Failure, Outcome};
 
 /// Print who puts which block to whom in which round, and prove it.
 ///
@@ -50,9 +52,9 @@ pub struct Arguments {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_BLOCKS))]
     blocks: u32,
 
-    /// The rank that sends, or that gets the result, where the collective has one
-    #[arg(long, value_name = "R", default_value_t = 0)]
-    root: Rank,
+    /// The rank that sends, or that gets the result, where the collective has one [default: 0]
+    #[arg(long, value_name = "R")]
+    root: Option<Rank>,
 
     /// The algorithm [default: the first of the collective's in --list]
     #[arg(long, value_name = "NAME")]
@@ -77,11 +79,16 @@ pub struct Arguments {
 
 /// A table beyond is of no use to people.
 const MOST_RANKS: i64 = 4096;
-const MOST_BLOCKS: i64 = 1 << 19;
+const MOST_BLOCKS: i64 = MAX_BLOCKS as i64;
 /// Twice this is what a table has of cells.
 const MOST_ROUNDS: u64 = 1 << 20;
 /// A proof takes about 100 bytes for each.
 const MOST_HELD: u64 = 1 << 21;
+
+/// What stands between the two formulas of what goes by domains.
+const ON_ONE_NODE: &str = "; on one node ";
+
+const NODES: Use = Use { option: "--nodes", lacks: "knows no nodes", wants: Entry::is_nested };
 
 /// How many characters a line has at most, unless one rank alone needs more.
 const WIDTH: usize = 110;
@@ -97,7 +104,7 @@ impl Arguments {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn print_plan(&self, collective: Collective, p: u32) -> Result<(), Box<dyn std::error::Error>> {
+    fn print_plan(&self, collective: Collective, p: u32) -> Result<(), Failure> {
         let entry = self.entry(collective)?;
         self.check_numbers(entry, p)?;
         let plans = entry.plans(&self.shape(p));
@@ -112,85 +119,37 @@ impl Arguments {
 
     fn shape(&self, p: u32) -> Shape {
         let groups = Groups::runs(p, self.nodes).with_runs_of_domains(self.domains);
-        Shape { leaders: self.leaders, ..Shape::new(groups, self.root, self.blocks, None) }
+        Shape { leaders: self.leaders, ..Shape::new(groups, self.root(), self.blocks, None) }
     }
 
     fn entry(&self, collective: Collective) -> Result<&'static Entry, Error> {
-        let names = || algorithm::of(collective).map(|entry| entry.name).collect::<Vec<_>>();
-        let entry = match &self.algorithm {
-            None => algorithm::of(collective).next(),
-            Some(name) => algorithm::named(collective, name),
-        };
-        entry.ok_or_else(|| {
-            let name = self.algorithm.as_deref().unwrap_or_default();
-            let what = format!("no algorithm `{name}` for {}", collective.name());
-            Error::argument(CALL, what, format!("there are: {}", names().join(", ")))
-        })
+        let first = algorithm::of(collective).next().map_or("", |entry| entry.name);
+        fit::named(CALL, collective, self.algorithm.as_deref().unwrap_or(first), "")
+    }
+
+    fn root(&self) -> Rank {
+        self.root.unwrap_or(0)
     }
 
     fn check_numbers(&self, entry: &Entry, p: u32) -> Result<(), Error> {
-        let (collective, name) = (entry.collective.name(), entry.name);
-        let bad = |what: String, cure: String| Err(Error::argument(CALL, what, cure));
-        if !entry.fits(p) {
-            let others =
-                algorithm::of(entry.collective).filter(|entry| entry.fits(p)).map(|entry| entry.name);
-            let cure = format!("of {p} ranks there are: {}", others.collect::<Vec<_>>().join(", "));
-            return bad(
-                format!("{collective} by {name} is no algorithm for {p} ranks ({})", entry.restriction),
-                cure,
-            );
-        }
-        if self.root >= p {
-            return bad(
-                format!("root {} of {p} ranks", self.root),
-                format!("give --root a number from 0 to {}", p - 1),
-            );
-        }
-        if self.root != 0 && !entry.collective.has_root() {
-            return bad(format!("{collective} has no root"), "leave --root out".to_owned());
-        }
-        // What an option is for, and whether an algorithm has a use for it.
-        let without = |option: &str, wants: &dyn Fn(&Entry) -> bool| {
-            let others: Vec<_> = algorithm::of(entry.collective)
-                .filter(|entry| wants(entry))
-                .map(|entry| entry.name)
-                .collect();
-            match others.is_empty() {
-                true => format!("leave {option} out"),
-                false => format!("leave {option} out, or take --algorithm {}", others.join(" or ")),
+        let collective = entry.collective;
+        fit::check_root(CALL, collective, self.root)?;
+        fit::check_ranks(CALL, Some(entry), self.root(), p)?;
+        for (given, whose) in [
+            (self.nodes, NODES),
+            (self.domains, fit::DOMAINS),
+            (self.leaders, fit::LEADERS),
+            (self.blocks, Use { option: "-n", ..fit::BLOCKS }),
+        ] {
+            if given != 1 {
+                fit::check_use(CALL, collective, Some(entry), &whose)?;
             }
-        };
-        if self.nodes != 1 && !entry.is_nested() {
-            let what = format!("{collective} by {name} knows no nodes");
-            return bad(what, without("--nodes", &|entry| entry.is_nested()));
-        }
-        if self.domains != 1 && entry.nesting != Nesting::Domains {
-            let what = format!("{collective} by {name} knows no domains");
-            return bad(what, without("--domains", &|entry| entry.nesting == Nesting::Domains));
-        }
-        if self.leaders != 1 && !entry.several_leaders {
-            let what = format!("{collective} by {name} takes no number of leaders");
-            return bad(what, without("--leaders", &|entry| entry.several_leaders));
-        }
-        if self.blocks != 1 && !entry.pipelined {
-            let what = format!("{collective} by {name} takes no number of blocks");
-            return bad(what, without("-n", &|entry| entry.pipelined));
         }
         if self.nodes > p {
-            return bad(
-                format!("{} nodes for {}", self.nodes, counted(p, "rank")),
-                "take as many as ranks at most".into(),
-            );
+            let what = format!("{} nodes for {}", self.nodes, counted(p, "rank"));
+            return Err(Error::argument(CALL, what, "take as many as ranks at most"));
         }
-        let shape = self.shape(p);
-        if !entry.suits(&shape.groups) {
-            let (nodes, domains) = (counted(self.nodes, "node"), counted(self.domains, "domain"));
-            let what = format!(
-                "{collective} by {name} is for {}, and not for {p} ranks on {nodes} of {domains}",
-                entry.restriction
-            );
-            return bad(what, "give --nodes, and for domains --domains, so that they are".to_owned());
-        }
+        fit::check_groups(CALL, entry, &self.shape(p).groups, self.domains)?;
         self.check_size(entry, p)
     }
 
@@ -198,16 +157,18 @@ impl Arguments {
         let p = plan.place().size;
         write!(out, "{} by {}: {}", entry.collective.name(), entry.name, counted(p, "rank"))?;
         if entry.collective.has_root() {
-            write!(out, ", root {}", self.root)?;
+            write!(out, ", root {}", self.root())?;
         }
         match plan.blocks() {
             0 => writeln!(out)?,
             blocks => writeln!(out, ", {}", counted(blocks, "block"))?,
         }
-        let one = if self.leaders > 1 { " with one leader a node;" } else { " =" };
-        write!(out, "  rounds  {}{one} {}", entry.rounds, plan.rounds())?;
-        if self.leaders > 1 {
-            write!(out, " with {}", counted(self.leaders, "leader"))?;
+        match self.leaders(p) {
+            1 => write!(out, "  rounds  {} = {}", self.formula(entry), plan.rounds())?,
+            leaders => {
+                write!(out, "  rounds  {} with {leaders} leaders a node", plan.rounds())?;
+                write!(out, " (with one: {})", self.formula(entry))?;
+            }
         }
         match entry.is_nested() {
             true => write!(out, ", where {}", self.sizes_of_groups(entry, p))?,
@@ -222,6 +183,20 @@ impl Arguments {
             writeln!(out, "  for     {}", entry.restriction)?;
         }
         writeln!(out, "  source  {}", entry.source)
+    }
+
+    /// How many leaders a node has: no more than the largest has ranks.
+    fn leaders(&self, p: u32) -> u32 {
+        self.leaders.min(self.shape(p).groups.largest())
+    }
+
+    /// Of a formula for several nodes and one for one node, that which applies.
+    fn formula(&self, entry: &Entry) -> &'static str {
+        match entry.rounds.split_once(ON_ONE_NODE) {
+            Some((_, on_one)) if self.nodes == 1 => on_one,
+            Some((on_several, _)) => on_several,
+            None => entry.rounds,
+        }
     }
 
     /// What the letters mean in formulas of algorithms that go node by node.
@@ -272,10 +247,6 @@ fn log2(number: u32) -> u32 {
     number.next_power_of_two().trailing_zeros()
 }
 
-fn counted(count: u32, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
 fn proved(entry: &Entry, p: u32) -> String {
     let ranks = if p == 1 { "the one rank".to_owned() } else { format!("all {p} ranks") };
     let order =
@@ -314,12 +285,12 @@ mod tests {
     use circulant::algorithm::CATALOGUE;
     use circulant::collective::Collective::{Allgather, Allreduce, Barrier, Broadcast, Reduce, Scatter};
 
-    fn arguments(algorithm: Option<&str>, blocks: u32, root: Rank) -> Arguments {
+    fn arguments(algorithm: Option<&str>, blocks: u32, root: impl Into<Option<Rank>>) -> Arguments {
         Arguments {
             collective: None,
             processes: None,
             blocks,
-            root,
+            root: root.into(),
             algorithm: algorithm.map(str::to_owned),
             nodes: 1,
             domains: 1,
@@ -340,7 +311,7 @@ mod tests {
     fn unknown_names_are_answered_with_those_there_are() {
         let error = said(collective("brodcast"));
         assert!(error.contains("no collective `brodcast`; there are: broadcast, reduce"), "{error}");
-        let error = said(arguments(Some("ring"), 1, 0).entry(Reduce));
+        let error = said(arguments(Some("ring"), 1, None).entry(Reduce));
         assert!(error.contains("no algorithm `ring` for reduce; there are: circulant"), "{error}");
     }
 
@@ -353,22 +324,26 @@ mod tests {
 
     #[test]
     fn a_number_of_ranks_that_does_not_fit_is_answered_with_what_does() {
-        let error = checked(Allgather, 12, &arguments(Some("hypercube"), 1, 0));
+        let error = checked(Allgather, 12, &arguments(Some("hypercube"), 1, None));
         assert!(error.contains("p is a power of two") && error.contains("there are: circulant"), "{error}");
-        assert_eq!(checked(Allgather, 16, &arguments(Some("hypercube"), 1, 0)), "");
+        assert_eq!(checked(Allgather, 16, &arguments(Some("hypercube"), 1, None)), "");
     }
 
     #[test]
     fn blocks_for_whole_parts_are_refused_with_the_algorithm_that_takes_them() {
-        let error = checked(Allgather, 12, &arguments(None, 4, 0));
+        let error = checked(Allgather, 12, &arguments(None, 4, None));
         assert!(error.contains("leave -n out, or take --algorithm circulant-n"), "{error}");
-        assert!(checked(Scatter, 12, &arguments(None, 4, 0)).ends_with("leave -n out"));
+        assert!(checked(Scatter, 12, &arguments(None, 4, None)).ends_with("leave -n out"));
     }
 
     #[test]
     fn domains_and_leaders_are_for_algorithms_that_know_them() {
-        let with =
-            |name, domains, leaders| Arguments { nodes: 2, domains, leaders, ..arguments(Some(name), 1, 0) };
+        let with = |name, domains, leaders| Arguments {
+            nodes: 2,
+            domains,
+            leaders,
+            ..arguments(Some(name), 1, None)
+        };
         assert!(checked(Broadcast, 8, &with("leader", 2, 1)).contains("take --algorithm leader-domains"));
         assert_eq!(checked(Broadcast, 8, &with("leader-domains", 2, 2)), "");
         let refused = checked(Allreduce, 8, &with("lanes", 1, 2));
@@ -378,7 +353,7 @@ mod tests {
 
     #[test]
     fn nodes_that_an_algorithm_does_not_suit_are_refused() {
-        let with = |name, nodes, domains| Arguments { nodes, domains, ..arguments(Some(name), 1, 0) };
+        let with = |name, nodes, domains| Arguments { nodes, domains, ..arguments(Some(name), 1, None) };
         let refused = checked(Allgather, 6, &with("lanes", 4, 1));
         assert!(refused.contains("is for groups of one size, and not for 6 ranks on 4 nodes"), "{refused}");
         assert_eq!(checked(Allgather, 6, &with("lanes", 3, 1)), "");
@@ -390,10 +365,27 @@ mod tests {
 
     #[test]
     fn a_plan_beyond_all_use_is_refused() {
-        assert!(checked(Broadcast, 8, &arguments(None, 1 << 19, 0)).contains("too many to prove"));
-        assert!(checked(Broadcast, 4, &arguments(None, 1 << 19, 0)).contains("too many to print"));
-        assert!(checked(Allgather, 2000, &arguments(None, 1, 0)).contains("too many to prove"));
-        assert!(checked(Allgather, 1200, &arguments(Some("ring"), 1, 0)).contains("too many to print"));
+        assert!(checked(Broadcast, 40, &arguments(None, 1 << 16, None)).contains("too many to prove"));
+        assert!(checked(Broadcast, 20, &arguments(None, 1 << 16, None)).contains("too many to print"));
+        assert!(checked(Allgather, 2000, &arguments(None, 1, None)).contains("too many to prove"));
+        assert!(checked(Allgather, 1200, &arguments(Some("ring"), 1, None)).contains("too many to print"));
+    }
+
+    #[test]
+    fn the_head_has_the_formula_that_applies_and_the_leaders_that_there_are() {
+        let head = |collective, name, p, nodes, domains, leaders| {
+            let with = Arguments { nodes, domains, leaders, blocks: 4, ..arguments(Some(name), 1, None) };
+            let entry = with.entry(collective).unwrap();
+            let mut text = Vec::new();
+            with.head(&mut text, entry, &*entry.plan(&with.shape(p))).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let several = head(Broadcast, "leader-domains", 16, 2, 2, 1);
+        assert!(several.contains("rounds  3 (n - 3 + q_g + q_d + q_j) = 15, where"), "{several}");
+        let one = head(Broadcast, "leader-domains", 8, 1, 2, 1);
+        assert!(one.contains("rounds  2 (n - 2 + q_d + q_j) = 10, where"), "{one}");
+        let led = head(Broadcast, "leader", 12, 6, 1, 9);
+        assert!(led.contains(" with 2 leaders a node (with one: 2 (n - 2 + q_g + q_k)), where"), "{led}");
     }
 
     #[test]

@@ -14,10 +14,11 @@ use circulant::rank::Place;
 use circulant::transport::shm::plain::{Card, Pair, Plain};
 
 use super::World;
+use super::agreement::agreed;
 use super::rows::{self, Format, Row};
 use super::sizes::Sizes;
 use super::timing::Timing;
-use crate::{Outcome, output};
+use crate::{Failure, Outcome, output};
 
 /// Measure the memory that ranks of one node share: plain copies and sums
 ///
@@ -40,7 +41,7 @@ pub struct Arguments {
     factor: u32,
 
     /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, 0.1 s at most
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = super::duration)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, allow_negative_numbers = true, value_parser = super::duration)]
     seconds: f64,
 
     /// How to print
@@ -57,7 +58,7 @@ impl Arguments {
             return Ok(code);
         }
         let comm = Communicator::world_with(&self.world.settings()?)?;
-        one_node(&comm)?;
+        agreed(&comm, one_node(&comm))?;
         self.head(&comm)?;
         let mut sizes: Vec<_> = self
             .sizes
@@ -114,7 +115,7 @@ fn one_node(comm: &Communicator) -> Result<()> {
 }
 
 /// A copy and a sum of so many bytes, on all ranks at once.
-fn measure(comm: &Communicator, bytes: usize, timing: Timing) -> Result<[Row; 2]> {
+fn measure(comm: &Communicator, bytes: usize, timing: Timing) -> std::result::Result<[Row; 2], Failure> {
     let mut pair = pair(comm, bytes)?;
     let (mine, theirs) = pair.both();
     let copies = timing.iterate(comm, &mut || {
@@ -128,9 +129,9 @@ fn measure(comm: &Communicator, bytes: usize, timing: Timing) -> Result<[Row; 2]
     Ok([row(comm, "copy", bytes, copies), row(comm, "sum", bytes, sums)])
 }
 
-fn pair(comm: &Communicator, bytes: usize) -> Result<Pair> {
+fn pair(comm: &Communicator, bytes: usize) -> std::result::Result<Pair, Failure> {
     let place = Place { rank: comm.rank(), size: comm.size() };
-    let own = Plain::new(bytes, (place.rank as u8).wrapping_add(1))?;
+    let own = agreed(comm, Plain::new(bytes, (place.rank as u8).wrapping_add(1)))?;
     let mut cards = vec![0; place.size as usize * size_of::<Card>() / size_of::<u64>()];
     comm.allgather(&own.card(), &mut cards)?;
     let (cards, _) = cards.as_chunks();
@@ -158,6 +159,11 @@ fn row(comm: &Communicator, what: &'static str, bytes: usize, times: Vec<f64>) -
         min_us,
         median_us,
         max_us,
+        tense: "-".into(),
+        root: None,
+        rest_s: 0.0,
+        // By the segments of shared memory, whatever carries the ranks' puts.
+        transport: "-".into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `circulant bench`: microbenchmarks in the manner of the OSU suite.
 
+mod agreement;
 mod collective;
 mod copy;
 mod put;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use circulant::boot::launcher::Job;
 use circulant::collective::Collective;
 use circulant::comm::settings::Settings;
-use circulant::error::Result;
+use circulant::error::{Error, Result};
 use clap::Subcommand;
 
 use crate::Outcome;
@@ -133,9 +134,9 @@ struct World {
     #[arg(long, value_name = "K", requires = "ranks")]
     nodes: Option<u32>,
 
-    /// What carries puts: shm (shared memory), or libfabric's net, tcp, rxm, ofi-shm, psm2, psm3, verbs, or a
-    /// full name; or shm+NAME: shm within nodes [default: shm on one node, else the best, with shm where ranks
-    /// share a node]
+    /// What carries puts: shm (shared memory), or libfabric's psm2, psm3, opx, verbs, efa, cxi, tcp (net up to 1.x), rxm,
+    /// ofi-shm, or a full name; or shm+NAME: shm within nodes [default: shm on one node, else the best, with shm where
+    /// ranks share a node]
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
 }
@@ -144,6 +145,8 @@ impl World {
     /// Starts the ranks, where that is asked for; each runs this same command without `-n`.
     fn start(&self) -> Result<Option<ExitCode>> {
         let Some(ranks) = self.ranks else { return Ok(None) };
+        // What each rank would refuse is refused once.
+        self.settings()?;
         let command = std::env::current_exe().map_or("circulant".into(), Into::into);
         let args = without_ranks(std::env::args().skip(1)).into_iter().map(Into::into).collect();
         let job = Job { ranks, nodes: self.nodes, bind: None, command, args, env: vec![], label: false };
@@ -151,8 +154,16 @@ impl World {
     }
 
     fn settings(&self) -> Result<Settings> {
-        let settings = Settings::from_environment()?;
+        let settings = Settings::from_environment().map_err(of_the_user)?;
         Ok(Settings { provider: self.provider.clone().or(settings.provider), ..settings })
+    }
+}
+
+/// A variable is the user's word, as an option is.
+fn of_the_user(error: Error) -> Error {
+    match error {
+        Error::Boot { what, cure } => Error::argument("bench", what, cure),
+        other => other,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use circulant::rank::Rank;
 use serde::Serialize;
 
 use crate::output;
@@ -31,12 +32,17 @@ pub struct Row {
     pub min_us: f64,
     pub median_us: f64,
     pub max_us: f64,
+    pub tense: String,
+    /// None where there is none.
+    pub root: Option<Rank>,
+    /// How long links have rested before each call.
+    pub rest_s: f64,
+    pub transport: String,
 }
 
 impl Row {
-    /// The names of the columns, for csv.
-    pub const HEAD: &str =
-        "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us";
+    /// The names of the columns, for csv. Scripts go by their places: what is new stands behind.
+    pub const HEAD: &str = "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us,tense,root,rest_s,transport";
 }
 
 /// Least, median and largest of some times, in microseconds to the nanosecond.

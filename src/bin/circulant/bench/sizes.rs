@@ -10,6 +10,10 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    pub const fn new(least: usize, largest: usize) -> Sizes {
+        Sizes { least, largest }
+    }
+
     /// All of them: from the least on, each `factor` times the one before, the largest not exceeded.
     pub fn each(self, factor: usize) -> Vec<usize> {
         let after = |&size: &usize| {
@@ -46,8 +50,13 @@ fn size(text: &str) -> Result<usize, String> {
         "G" | "g" => 30,
         _ => return Err(bad()),
     };
-    let number: usize = digits.parse().map_err(|_| bad())?;
-    number.checked_mul(1 << shift).filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(bad)
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(bad());
+    }
+    let number = digits.parse().ok().and_then(|number: usize| number.checked_mul(1 << shift));
+    number
+        .filter(|&bytes| bytes <= isize::MAX as usize)
+        .ok_or_else(|| format!("'{text}' is too large; no memory has so many bytes"))
 }
 
 #[cfg(test)]
@@ -66,6 +75,9 @@ mod tests {
     fn what_is_no_size_is_named() {
         for bad in ["", "x", "1:", "1T", "-3", "9:3", "99999999999G", "1KK"] {
             assert!(bad.parse::<Sizes>().is_err(), "{bad}");
+        }
+        for large in ["99999999999999999999", "99999999999G"] {
+            assert!(large.parse::<Sizes>().unwrap_err().contains("is too large"), "{large}");
         }
     }
 }

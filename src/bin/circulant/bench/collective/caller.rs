@@ -6,12 +6,13 @@ use circulant::comm::window::Window;
 use circulant::comm::{Call, Communicator};
 use circulant::error::{Error, Result};
 use circulant::fold::Sum;
+use clap::ValueEnum;
 
 use super::CALL;
 use super::subject::Subject;
 
 /// In which form the collective is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Tense {
     /// At once, in place on a slice, which is registered for each call where it is long
     Slice,
@@ -26,6 +27,13 @@ pub enum Tense {
     Kept,
 }
 
+impl Tense {
+    /// As users write it.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
 /// What a tense needs beside the call.
 pub enum Memory {
     Slice(Vec<i32>),
@@ -34,6 +42,17 @@ pub enum Memory {
 }
 
 impl Memory {
+    /// How many bytes a rank takes for it.
+    pub fn bytes(tense: Tense, subject: &Subject) -> u64 {
+        let elements = match tense {
+            Tense::Kept if subject.collective != Collective::Broadcast => {
+                subject.input().len().saturating_add(subject.output().len())
+            }
+            _ => subject.len(),
+        };
+        (elements as u64).saturating_mul(size_of::<i32>() as u64)
+    }
+
     /// Fails where there is not enough; then other ranks may have enough.
     pub fn new(comm: &Communicator, tense: Tense, subject: &Subject) -> Result<Self> {
         Ok(match tense {

@@ -1,6 +1,6 @@
 //! Whether calls do what they should: with new data in every iteration, into memory that is all wrong before.
 //!
-//! It never trusts one rank: a complaint of any is an error on all.
+//! It never trusts one rank: a complaint of any is an error on all (see `agreement`).
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -8,17 +8,23 @@ use std::time::Duration;
 use circulant::collective::Collective;
 use circulant::comm::{Call, Communicator};
 use circulant::error::{Error, Result};
-use circulant::fold::{Max, Min};
+use circulant::fold::Max;
 
 use super::caller::Caller;
 use super::subject::Subject;
+use crate::Failure;
+use crate::bench::agreement::agreed;
 use crate::bench::timing::nanoseconds;
 
 /// How often.
 const ITERATIONS: u32 = 3;
 
 /// Fails on every rank where any rank has got something else than what is right.
-pub fn check(comm: &Communicator, subject: &Subject, caller: &mut Caller) -> Result<()> {
+pub fn check(
+    comm: &Communicator,
+    subject: &Subject,
+    caller: &mut Caller,
+) -> std::result::Result<(), Failure> {
     let mut complaint = None;
     for iteration in 0..ITERATIONS {
         let wrong = match subject.collective {
@@ -27,7 +33,12 @@ pub fn check(comm: &Communicator, subject: &Subject, caller: &mut Caller) -> Res
         };
         complaint = complaint.or(wrong);
     }
-    first_complaint(comm, complaint)
+    agreed(comm, complaint.map_or(Ok(()), |what| Err(wrong(comm, &what))))
+}
+
+fn wrong(comm: &Communicator, what: &str) -> Error {
+    let cure = "report this with the output of `circulant info`";
+    Error::transport("check", format!("rank {}: {what}", comm.rank()), cure)
 }
 
 fn wrong_element(
@@ -68,26 +79,6 @@ fn left_early(
     Ok((early > 0).then(|| format!("it left the barrier {early} ns before the last rank came")))
 }
 
-/// The most bytes of a complaint.
-const TEXT: usize = 128;
-
-/// The complaint of the first rank that has one, as an error on every rank.
-fn first_complaint(comm: &Communicator, own: Option<String>) -> Result<()> {
-    let mut first = [if own.is_some() { comm.rank() } else { comm.size() }];
-    comm.run(&mut first, Call::allreduce(Min))?;
-    let [rank] = first;
-    if rank == comm.size() {
-        return Ok(());
-    }
-    let mut text = [0u8; TEXT];
-    let own = own.unwrap_or_default();
-    own.bytes().zip(&mut text).for_each(|(from, to)| *to = from);
-    comm.run(&mut text, Call::broadcast(rank))?;
-    let what = String::from_utf8_lossy(&text).trim_end_matches('\0').to_owned();
-    let cure = "report this with the output of `circulant info`";
-    Err(Error::transport("check", format!("rank {rank}: {what}"), cure))
-}
-
 #[cfg(test)]
 mod tests {
     use circulant::rank::Place;
@@ -96,21 +87,29 @@ mod tests {
     use super::super::subject::Kind;
     use super::*;
 
-    /// What ranks of one process say of a check, where rank `liar` calls with a caller of its own.
-    fn on_ranks(p: u32, run: impl Fn(&Communicator) -> Result<()> + Sync) -> Vec<String> {
+    /// What ranks of one process say of a check.
+    fn on_ranks(
+        p: u32,
+        run: impl Fn(&Communicator) -> std::result::Result<(), Failure> + Sync,
+    ) -> Vec<String> {
+        let said = |done: std::result::Result<(), Failure>| {
+            done.err().map(|error| error.to_string()).unwrap_or_default()
+        };
         std::thread::scope(|threads| {
             let comms = Communicator::loopback(p, 7).unwrap();
-            let ranks: Vec<_> = comms.into_iter().map(|comm| threads.spawn(|| run(&{ comm }))).collect();
-            let said = |done: Result<()>| done.err().map(|error| error.to_string()).unwrap_or_default();
-            ranks.into_iter().map(|rank| said(rank.join().unwrap())).collect()
+            let ranks: Vec<_> =
+                comms.into_iter().map(|comm| threads.spawn(|| said(run(&{ comm })))).collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         })
     }
 
     #[test]
-    fn one_ranks_complaint_is_an_error_on_all() {
-        let said = on_ranks(3, |comm| first_complaint(comm, (comm.rank() == 1).then(|| "it is so".into())));
-        assert!(said.iter().all(|said| said.contains("rank 1: it is so")), "{said:?}");
-        let said = on_ranks(3, |comm| first_complaint(comm, None));
+    fn what_ranks_fail_in_is_an_error_on_all_and_told_by_one() {
+        let failed = |comm: &Communicator| if comm.rank() == 0 { Ok(()) } else { Err(wrong(comm, "so")) };
+        let said = on_ranks(3, |comm| agreed(comm, failed(comm)));
+        assert!(said[1].contains("rank 1: so"), "{said:?}");
+        assert!([0, 2].iter().all(|&rank| said[rank] == "another rank tells what went wrong"), "{said:?}");
+        let said = on_ranks(3, |comm| agreed(comm, Ok(())));
         assert_eq!(said, ["", "", ""]);
     }
 
@@ -125,6 +124,7 @@ mod tests {
             let mut caller = Caller::new(comm, Tense::Slice, memory, other.call().unwrap())?;
             check(comm, &sum, &mut caller)
         });
-        assert!(said.iter().all(|said| said.contains("rank 0: element 0 of 6 is")), "{said:?}");
+        assert!(said[0].contains("rank 0: element 0 of 6 is"), "{said:?}");
+        assert!(said.iter().all(|said| !said.is_empty()), "{said:?}");
     }
 }

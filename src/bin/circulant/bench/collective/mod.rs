@@ -11,19 +11,24 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use circulant::algorithm::groups::Groups;
 use circulant::algorithm::{self, Entry, Nesting};
 use circulant::collective::Collective;
 use circulant::comm::settings::Settings;
 use circulant::comm::{Call, Choice, Communicator};
+use circulant::engine::notice::MAX_BLOCKS;
 use circulant::error::{Error, Result};
 use circulant::locality::layout::Domains;
 use circulant::rank::{Place, Rank};
+use circulant::transport::room;
 
 use super::World;
+use super::agreement::agreed;
 use super::rows::{self, Format, Row};
 use super::sizes::Sizes;
 use super::timing::Timing;
-use crate::Outcome;
+use crate::fit::{self, counted};
+use crate::{Failure, Outcome};
 use caller::{Caller, Memory, Tense};
 use report::{Cell, Report};
 use subject::{Kind, Subject};
@@ -34,18 +39,22 @@ const CALL: &str = "bench";
 /// What stands in place of an algorithm's name for all of them.
 const ALL: &str = "all";
 
+/// What is measured unless something else is asked for.
+const SIZES: Sizes = Sizes::new(4, 4 << 20);
+const FACTOR: u32 = 4;
+
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     world: World,
 
-    /// Sizes in bytes, from MIN to MAX (K, M, G for powers of 1024); one number: that size only
-    #[arg(short = 'm', long, value_name = "MIN:MAX", default_value = "4:4M")]
-    sizes: Sizes,
+    /// Sizes in bytes, from MIN to MAX (K, M, G for powers of 1024); one number: that size only [default: 4:4M]
+    #[arg(short = 'm', long, value_name = "MIN:MAX")]
+    sizes: Option<Sizes>,
 
-    /// Each size is this many times the one before
-    #[arg(short = 'x', long, value_name = "FACTOR", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..))]
-    factor: u32,
+    /// Each size is this many times the one before [default: 4]
+    #[arg(short = 'x', long, value_name = "FACTOR", value_parser = clap::value_parser!(u32).range(2..))]
+    factor: Option<u32>,
 
     /// How a total is divided, for allgatherv and reduce_scatter [default: regular]
     #[arg(long, value_enum)]
@@ -66,7 +75,7 @@ pub struct Arguments {
     leaders: Option<u32>,
 
     /// The number of blocks, for algorithms that take several [default: from size, ranks and measured costs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BLOCKS)))]
     blocks: Option<u32>,
 
     /// The rank that sends or receives, for broadcast, reduce, scatter and gather [default: 0]
@@ -78,12 +87,12 @@ pub struct Arguments {
     tense: Tense,
 
     /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, 0.1 s at most
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, value_parser = super::duration)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, allow_negative_numbers = true, value_parser = super::duration)]
     seconds: f64,
 
     /// Start each call by the clock, so many seconds after the barrier: links have rested, and no rank starts as early as
     /// it leaves the barrier; only for ranks of one machine, as on an emulated cluster
-    #[arg(long, value_name = "SECONDS", value_parser = super::rest)]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = super::rest)]
     rest: Option<Duration>,
 
     /// After the timed loop, verify every element on every rank, with new data in each of three iterations
@@ -123,12 +132,8 @@ pub fn after_help(collective: Collective) -> String {
          largest over the ranks, and a row gives least, median and largest over the iterations. The bytes of\n\
          a row are those that are really moved, a whole number of elements (and of parts, where they are\n\
          equal).",
-        names(collective)
+        fit::names(collective, |_| true)
     )
-}
-
-fn names(collective: Collective) -> String {
-    algorithm::of(collective).map(|entry| entry.name).collect::<Vec<_>>().join(", ")
 }
 
 /// What nodes are divided by, as users write it.
@@ -137,21 +142,25 @@ fn domains(text: &str) -> std::result::Result<Domains, String> {
         .ok_or_else(|| format!("'{text}' is no kind of domain; write numa, cache or a number"))
 }
 
+/// What errors in the arguments of a collective begin with.
+fn call(collective: Collective) -> String {
+    format!("{CALL} {}", collective.name())
+}
+
+/// The first of some options that is given.
+fn given<const N: usize>(options: [(&'static str, bool); N]) -> Option<&'static str> {
+    options.into_iter().find(|(_, given)| *given).map(|(option, _)| option)
+}
+
 impl Arguments {
     pub fn run(self, collective: Collective) -> Outcome {
         self.check_fit(collective)?;
-        if let Some(ranks) = self.world.ranks {
-            self.check_ranks(collective, ranks)?;
-        }
+        self.check_start(collective)?;
         if let Some(code) = self.world.start()? {
             return Ok(code);
         }
         let comm = Communicator::world_with(&self.settings()?)?;
-        self.check_ranks(collective, comm.size())?;
-        if self.check && collective == Collective::Barrier && comm.about().nodes > 1 {
-            let what = "--check of a barrier over several nodes, which have no clock in common";
-            return Err(Error::argument(CALL, what, "leave it out").into());
-        }
+        agreed(&comm, self.check_world(&comm, collective))?;
         self.measure_all(&comm, collective)?;
         Ok(ExitCode::SUCCESS)
     }
@@ -164,63 +173,116 @@ impl Arguments {
 
     /// Options that the collective, or another option, has no use for.
     fn check_fit(&self, collective: Collective) -> Result<()> {
-        let name = collective.name();
-        let refused = |what: &str, why: String| {
-            Err(Error::argument(format!("{CALL} {name}"), format!("{what}: {why}"), "leave it out"))
+        let call = call(collective);
+        let refused = |what: &str, why: &str| {
+            Err(Error::argument(&*call, format!("{what}: {why}"), format!("leave {what} out")))
         };
         if self.kind.is_some() && !collective.has_counts() {
-            return refused(
-                "--kind",
-                "only allgatherv and reduce_scatter have parts of unequal sizes".into(),
-            );
+            return refused("--kind", "only allgatherv and reduce_scatter have parts of unequal sizes");
         }
-        if self.root.is_some() && !collective.has_root() {
-            return refused("--root", format!("no rank has a part of its own in {name}"));
+        fit::check_root(&call, collective, self.root)?;
+        let by_hand = [("--algorithm", self.algorithm.is_some()), ("--blocks", self.blocks.is_some())];
+        if let (Tense::Kept, Some(option)) = (self.tense, given(by_hand)) {
+            return refused(option, "a call that keeps its input takes the library's choice");
         }
-        if self.tense == Tense::Kept && self.algorithm.is_some() {
-            return refused("--algorithm", "a call that keeps its input takes the library's choice".into());
+        if self.domains.is_some() {
+            fit::check_use(&call, collective, None, &fit::DOMAINS)?;
         }
-        if self.tense == Tense::Kept && self.blocks.is_some() {
-            return refused("--blocks", "a call that keeps its input takes the library's choice".into());
+        if self.leaders.is_some() {
+            fit::check_use(&call, collective, None, &fit::LEADERS)?;
         }
-        if self.domains.is_some() && !algorithm::of(collective).any(|entry| entry.nesting == Nesting::Domains)
-        {
-            return refused("--domains", format!("nothing goes by domains in {name}"));
+        let of_data = [
+            ("-m", self.sizes.is_some()),
+            ("-x", self.factor.is_some()),
+            ("--tense", self.tense != Tense::Slice),
+            ("--blocks", self.blocks.is_some()),
+        ];
+        if let (Collective::Barrier, Some(option)) = (collective, given(of_data)) {
+            return refused(option, "a barrier moves no data");
         }
-        if self.leaders.is_some() && !algorithm::of(collective).any(|entry| entry.several_leaders) {
-            return refused("--leaders", format!("a node has one leader in {name}"));
+        let entry = match self.algorithm.as_deref() {
+            Some(name) if name != ALL => Some(fit::named(&call, collective, name, &format!(", or `{ALL}`"))?),
+            _ => None,
+        };
+        if self.blocks > Some(1) {
+            fit::check_use(&call, collective, entry, &fit::BLOCKS)?;
         }
-        if collective == Collective::Barrier && (self.tense != Tense::Slice || self.blocks.is_some()) {
-            return refused("--tense or --blocks", "a barrier moves no data".into());
+        Ok(())
+    }
+
+    /// What ranks that are to be started here cannot do: said once, before they start, rather than by each.
+    fn check_start(&self, collective: Collective) -> Result<()> {
+        // A job of no ranks is the launcher's to refuse.
+        let Some(ranks) = self.world.ranks.filter(|&ranks| ranks > 0) else { return Ok(()) };
+        self.check_ranks(collective, ranks)?;
+        let nodes = self.world.nodes.unwrap_or(1);
+        let known = (1..=ranks).contains(&nodes);
+        // Domains are known to ranks that have met.
+        let entry = self.entry(collective).filter(|entry| known && entry.nesting != Nesting::Domains);
+        if let Some(entry) = entry {
+            fit::check_groups(&call(collective), entry, &Groups::runs(ranks, nodes), 1)?;
         }
-        let entry = self.entry(collective);
-        if let Some(Entry { name, .. }) = entry.filter(|entry| !entry.pipelined && self.blocks > Some(1)) {
-            return refused("--blocks", format!("`{name}` takes one block"));
+        self.check_room(collective, ranks, 0..ranks)
+    }
+
+    /// What ranks that have met cannot do.
+    fn check_world(&self, comm: &Communicator, collective: Collective) -> Result<()> {
+        self.check_ranks(collective, comm.size())?;
+        if self.check && collective == Collective::Barrier && comm.about().nodes > 1 {
+            let what = "--check of a barrier over several nodes, which have no clock in common";
+            return Err(Error::argument(call(collective), what, "leave it out"));
         }
-        match &self.algorithm {
-            Some(asked) if asked != ALL && entry.is_none() => {
-                let cure = format!("take one of: {}, or `{ALL}`", names(collective));
-                Err(Error::argument(format!("{CALL} {name}"), format!("no algorithm `{asked}`"), cure))
+        if let Some(layout) = comm.layout() {
+            let neighbours = layout.ranks_of(layout.node(comm.rank()));
+            self.check_room(collective, comm.size(), neighbours.iter().copied())?;
+        }
+        match self.subjects(comm, collective, self.kinds()[0]).first() {
+            Some(subject) if !self.compares() => {
+                self.choice(comm, subject, self.algorithm.as_deref()).map(|_| ())
             }
             _ => Ok(()),
         }
     }
 
-    /// What does not fit so many ranks: said once, before they start, rather than by each.
     fn check_ranks(&self, collective: Collective, p: u32) -> Result<()> {
-        let call = || format!("{CALL} {}", collective.name());
-        // A job of no ranks is the launcher's to refuse.
-        if p > 0 && self.root() >= p {
-            let cure = format!("take a root from 0 to {}", p - 1);
-            return Err(Error::argument(call(), format!("root {} of {p} ranks", self.root()), cure));
+        fit::check_ranks(&call(collective), self.entry(collective), self.root(), p)
+    }
+
+    /// Whether there is memory for these ranks of so many, which are on one node: the kernel gives each as much as it asks
+    /// for, and ends somebody when they use it.
+    fn check_room(
+        &self,
+        collective: Collective,
+        size: u32,
+        neighbours: impl Iterator<Item = Rank>,
+    ) -> Result<()> {
+        let (Some(room), Some(&most)) = (room::left(), self.totals().last()) else { return Ok(()) };
+        let of_kind = |kind, rank| {
+            let subject = Subject::new(collective, kind, Place { rank, size }, self.root(), most);
+            Memory::bytes(self.tense, &subject)
+        };
+        let of_rank = |rank| self.kinds().into_iter().map(|kind| of_kind(kind, rank)).max().unwrap_or(0);
+        let (count, bytes) = neighbours
+            .fold((0, 0_u64), |(count, bytes), rank| (count + 1, bytes.saturating_add(of_rank(rank))));
+        if bytes <= room.bytes {
+            return Ok(());
         }
-        match self.entry(collective).filter(|entry| !entry.fits(p)) {
-            Some(Entry { name, restriction, .. }) => {
-                let what = format!("`{name}` with {p} ranks, where it wants that {restriction}");
-                Err(Error::argument(call(), what, "take other ranks, or another algorithm"))
-            }
-            None => Ok(()),
-        }
+        let what = format!(
+            "{} has {} bytes left, for {bytes} of {} on one node",
+            room.of,
+            room.bytes,
+            counted(count, "rank")
+        );
+        Err(Error::argument(call(collective), what, room.of.cure()))
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.kind.unwrap_or(Kind::Regular).each()
+    }
+
+    /// Every size that was asked for, as it was written.
+    fn totals(&self) -> Vec<usize> {
+        self.sizes.unwrap_or(SIZES).each(self.factor.unwrap_or(FACTOR) as usize)
     }
 
     /// The one algorithm that was asked for.
@@ -237,16 +299,12 @@ impl Arguments {
     }
 
     /// Every kind, size and algorithm that was asked for; rank 0 reports.
-    fn measure_all(
-        &self,
-        comm: &Communicator,
-        collective: Collective,
-    ) -> std::result::Result<(), Box<dyn std::error::Error>> {
+    fn measure_all(&self, comm: &Communicator, collective: Collective) -> std::result::Result<(), Failure> {
         let algorithms = self.algorithms(comm, collective);
-        let kinds = self.kind.unwrap_or(Kind::Regular).each();
         let columns = self.compares().then(|| algorithms.iter().flatten().map(String::as_str).collect());
         let mut report = (comm.rank() == 0).then(|| Report::new(self.format, columns));
-        let subjects: Vec<_> = kinds.into_iter().map(|kind| self.subjects(comm, collective, kind)).collect();
+        let subjects: Vec<_> =
+            self.kinds().into_iter().map(|kind| self.subjects(comm, collective, kind)).collect();
         let mut written = Ok(());
         if let Some(report) = &mut report {
             let sizes: usize = subjects.iter().map(Vec::len).sum();
@@ -254,11 +312,15 @@ impl Arguments {
         }
         for subjects in &subjects {
             if !goes_on(comm, report.as_ref(), &written)? {
-                break;
+                return Ok(written?);
             }
             written = self.measure_kind(comm, subjects, &algorithms, report.as_mut())?;
         }
-        Ok(written?)
+        written?;
+        match report.filter(|_| self.check) {
+            Some(report) => Ok(report.verified(comm, collective)?),
+            None => Ok(()),
+        }
     }
 
     /// Names of algorithms; `None` is the library's choice.
@@ -272,9 +334,8 @@ impl Arguments {
     /// One for each size; sizes that come to the same number of elements are one.
     fn subjects(&self, comm: &Communicator, collective: Collective, kind: Kind) -> Vec<Subject> {
         let place = Place { rank: comm.rank(), size: comm.size() };
-        let sizes = self.sizes.each(self.factor as usize).into_iter();
         let subject = |bytes| Subject::new(collective, kind, place, self.root(), bytes);
-        let mut subjects: Vec<_> = sizes.map(subject).collect();
+        let mut subjects: Vec<_> = self.totals().into_iter().map(subject).collect();
         subjects.dedup_by_key(|subject| subject.bytes());
         subjects
     }
@@ -285,7 +346,7 @@ impl Arguments {
         subjects: &[Subject],
         algorithms: &[Option<String>],
         mut report: Option<&mut Report>,
-    ) -> Result<io::Result<()>> {
+    ) -> std::result::Result<io::Result<()>, Failure> {
         let mut written = Ok(());
         if let (Some(report), Some(first)) = (&report, subjects.first()) {
             written = report.open(first);
@@ -310,11 +371,18 @@ impl Arguments {
 
     /// One measurement. Where algorithms are compared, one that does not serve this call, about which all
     /// ranks agree, is no error.
-    fn cell(&self, comm: &Communicator, subject: &Subject, algorithm: Option<&str>) -> Result<Cell> {
-        let memory = Memory::new(comm, self.tense, subject)?;
-        match self.measure(comm, subject, algorithm, memory) {
+    fn cell(
+        &self,
+        comm: &Communicator,
+        subject: &Subject,
+        algorithm: Option<&str>,
+    ) -> std::result::Result<Cell, Failure> {
+        match self.choice(comm, subject, algorithm) {
             Err(Error::Argument { what, .. }) if self.compares() => Ok(Cell::Refused(what)),
-            other => other.map(Cell::Measured),
+            choice => {
+                let choice = agreed(comm, choice)?;
+                self.measure(comm, subject, algorithm, choice).map(Cell::Measured)
+            }
         }
     }
 
@@ -323,15 +391,11 @@ impl Arguments {
         comm: &Communicator,
         subject: &Subject,
         algorithm: Option<&str>,
-        memory: Memory,
-    ) -> Result<Row> {
-        let call = subject.call().map(|call| self.arranged(call, algorithm));
-        let choice = match &call {
-            Some(call) => self.choice(comm, call, subject)?,
-            None => comm.barrier_choice(algorithm)?,
-        };
-        let mut caller = match call {
-            Some(call) => Caller::new(comm, self.tense, memory, call)?,
+        choice: Choice,
+    ) -> std::result::Result<Row, Failure> {
+        let memory = agreed(comm, Memory::new(comm, self.tense, subject))?;
+        let mut caller = match subject.call() {
+            Some(call) => Caller::new(comm, self.tense, memory, self.arranged(call, algorithm))?,
             None => Caller::Barrier(choice.algorithm),
         };
         let timing = Timing { seconds: self.seconds, rest: self.rest.unwrap_or_default() };
@@ -340,10 +404,11 @@ impl Arguments {
             check::check(comm, subject, &mut caller)?;
         }
         let (min_us, median_us, max_us) = rows::summary(times);
-        let kind = if subject.collective.has_counts() { subject.kind.name() } else { "-" };
+        let collective = subject.collective;
+        let kind = if collective.has_counts() { subject.kind.name() } else { "-" };
         Ok(Row {
             library: "circulant",
-            collective: subject.collective.name(),
+            collective: collective.name(),
             kind,
             algorithm: choice.algorithm,
             ranks: comm.size(),
@@ -353,11 +418,17 @@ impl Arguments {
             min_us,
             median_us,
             max_us,
+            tense: if collective == Collective::Barrier { "-".into() } else { self.tense.name() },
+            root: collective.has_root().then_some(subject.root),
+            rest_s: self.rest.unwrap_or_default().as_secs_f64(),
+            transport: comm.transport(),
         })
     }
 
     /// What a call comes to in its tense.
-    fn choice(&self, comm: &Communicator, call: &Call<i32>, subject: &Subject) -> Result<Choice> {
+    fn choice(&self, comm: &Communicator, subject: &Subject, algorithm: Option<&str>) -> Result<Choice> {
+        let Some(call) = subject.call() else { return comm.barrier_choice(algorithm) };
+        let call = &self.arranged(call, algorithm);
         match self.tense {
             Tense::Started | Tense::Prepared => comm.choice_in_background(call, subject.len()),
             // Counts are of the whole, and of parts the library's own affair.
@@ -368,11 +439,7 @@ impl Arguments {
 
     /// The library's own.
     fn own_choice(&self, comm: &Communicator, subject: &Subject) -> Option<&'static str> {
-        let choice = match subject.call() {
-            Some(call) => self.choice(comm, &self.arranged(call, None), subject),
-            None => comm.barrier_choice(None),
-        };
-        choice.ok().map(|choice| choice.algorithm)
+        self.choice(comm, subject, None).ok().map(|choice| choice.algorithm)
     }
 
     /// The call with the algorithm and the blocks that were asked for.
@@ -417,12 +484,17 @@ mod tests {
     fn options_that_have_no_use_are_refused_in_a_sentence() {
         use Collective::*;
         assert!(said(Reduce, 4, "--kind regular").contains("only allgatherv and reduce_scatter"));
-        assert!(said(Allreduce, 4, "--root 0").contains("no rank has a part of its own in allreduce"));
+        assert!(said(Allreduce, 4, "--root 0").contains("allreduce has no root; leave --root out"));
         assert!(said(Gather, 4, "--tense kept --blocks 2").contains("takes the library's choice"));
-        assert!(said(Reduce, 4, "--algorithm mst --blocks 2").contains("`mst` takes one block"));
-        assert!(said(Barrier, 4, "--tense window").contains("a barrier moves no data"));
-        assert!(said(Alltoall, 4, "--domains 2").contains("nothing goes by domains in alltoall"));
-        assert!(said(Allgather, 4, "--leaders 2").contains("a node has one leader in allgather"));
+        assert!(
+            said(Reduce, 4, "--algorithm mst --blocks 2").contains("reduce by mst takes no number of blocks")
+        );
+        for option in ["--tense window", "--blocks 2", "-m 8", "-x 2"] {
+            let (first, _) = option.split_once(' ').unwrap();
+            assert!(said(Barrier, 4, option).contains(&format!("{first}: a barrier moves no data")));
+        }
+        assert!(said(Alltoall, 4, "--domains 2").contains("alltoall knows no domains"));
+        assert!(said(Allgather, 4, "--leaders 2").contains("allgather takes no number of leaders"));
         assert_eq!(said(Allreduce, 4, "--domains numa --leaders 2"), "");
         for fine in
             ["--kind all --algorithm ring", "--kind degenerate", "--tense kept", "--algorithm all --blocks 2"]
@@ -434,7 +506,10 @@ mod tests {
     #[test]
     fn an_unknown_algorithm_is_answered_with_those_there_are() {
         let said = said(Collective::Scatter, 4, "--algorithm ring");
-        assert!(said.contains("no algorithm `ring`; take one of: mst, linear, leader, or `all`"), "{said}");
+        assert!(
+            said.contains("no algorithm `ring` for scatter; there are: mst, linear, leader, or `all`"),
+            "{said}"
+        );
     }
 
     #[test]

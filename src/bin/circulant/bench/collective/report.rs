@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::rows::{self, Format, Row};
 use super::subject::Subject;
+use crate::fit::counted;
 use crate::output;
 
 /// What came of a measurement.
@@ -138,6 +139,18 @@ impl Report {
         }
     }
 
+    /// What stands below everything, where each measurement was checked.
+    pub fn verified(&self, comm: &Communicator, collective: Collective) -> io::Result<()> {
+        if self.format != Format::Osu {
+            return Ok(());
+        }
+        let what = match collective {
+            Collective::Barrier => "no rank left early",
+            _ => "every element verified",
+        };
+        self.print(|out| writeln!(out, "# {what}, on {}", counted(comm.size(), "rank")))
+    }
+
     fn print(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         self.bar.suspend(|| output::print(write))
     }
@@ -164,14 +177,13 @@ fn progress_bar(measurements: usize) -> ProgressBar {
 
 fn world(out: &mut dyn Write, comm: &Communicator, collective: Collective) -> io::Result<()> {
     let (about, costs) = (comm.about(), comm.costs());
-    let nodes = if about.nodes == 1 { "node" } else { "nodes" };
-    let ranks = if comm.size() == 1 { "rank" } else { "ranks" };
-    writeln!(out, "# circulant {} {}, of i32", env!("CARGO_PKG_VERSION"), collective.name())?;
+    let elements = if collective == Collective::Barrier { "" } else { ", of i32" };
+    writeln!(out, "# circulant {} {}{elements}", env!("CARGO_PKG_VERSION"), collective.name())?;
     writeln!(
         out,
-        "# {} {ranks} on {} {nodes}, {}, by {} in {:.0} ms{}",
-        comm.size(),
-        about.nodes,
+        "# {} on {}, {}, by {} in {:.0} ms{}",
+        counted(comm.size(), "rank"),
+        counted(about.nodes, "node"),
         comm.transport(),
         about.boot,
         about.joined.as_secs_f64() * 1e3,
@@ -238,6 +250,10 @@ mod tests {
             min_us: 1.0,
             median_us,
             max_us: 99.0,
+            tense: "slice".into(),
+            root: None,
+            rest_s: 0.0,
+            transport: "shm".into(),
         })
     }
 

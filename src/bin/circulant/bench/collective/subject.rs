@@ -73,11 +73,13 @@ impl Subject {
     /// `bytes` as the user wrote them; see [`bytes`](Self::bytes).
     pub fn new(collective: Collective, kind: Kind, place: Place, root: Rank, bytes: usize) -> Self {
         let p = place.size as usize;
-        let wanted = (bytes / UNIT).max(1);
+        // Less than an element is one, and nothing is nothing.
+        let least = usize::from(bytes > 0);
+        let wanted = (bytes / UNIT).max(least);
         let counts = match collective.numbering() {
             Numbering::Whole => vec![],
             _ if collective.has_counts() => divided(kind, p, wanted),
-            _ => vec![(wanted / p).max(1); p],
+            _ => vec![(wanted / p).max(least); p],
         };
         let total = match collective {
             Collective::Barrier => 0,
@@ -96,7 +98,7 @@ impl Subject {
 
     /// Elements of the buffer of a call in place.
     pub fn len(&self) -> usize {
-        if self.collective == Collective::Alltoall { 2 * self.total } else { self.total }
+        if self.collective == Collective::Alltoall { self.total.saturating_mul(2) } else { self.total }
     }
 
     /// The call in place; `None` for a barrier, which has no elements.
@@ -218,7 +220,8 @@ mod tests {
     fn bytes_are_those_that_are_moved() {
         let bytes = |collective, p, bytes| subject(collective, Kind::Regular, p, 0, bytes).bytes();
         assert_eq!(bytes(Collective::Broadcast, 8, 1027), 1024);
-        assert_eq!(bytes(Collective::Reduce, 8, 0), 4);
+        assert_eq!(bytes(Collective::Reduce, 8, 1), 4);
+        assert_eq!((bytes(Collective::Reduce, 8, 0), bytes(Collective::Alltoall, 8, 0)), (0, 0));
         assert_eq!(bytes(Collective::Allgather, 5, 1024), 1020);
         assert_eq!(bytes(Collective::Alltoall, 8, 4), 32);
         assert_eq!(bytes(Collective::Allgatherv, 5, 1024), 1024);

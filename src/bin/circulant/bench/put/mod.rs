@@ -46,7 +46,7 @@ pub struct Arguments {
     factor: u32,
 
     /// Aim at this many seconds a size
-    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::duration)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 1.0, allow_negative_numbers = true, value_parser = super::duration)]
     seconds: f64,
 
     /// Measure raw TCP in turns with the puts, and print the ratios
