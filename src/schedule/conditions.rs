@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+use rayon::prelude::*;
+
 use super::observer::Counts;
 use super::search::search;
 use super::{MAX_ROUNDS, Schedule, Skips, Table};
@@ -125,6 +127,34 @@ pub fn check(processes: u32) -> Result<Peaks, Breach> {
     Ok(peaks)
 }
 
+/// The same, on all cores: for a graph that is checked alone. `progress` hears of how many ranks more are done with, of
+/// the graph's in all.
+///
+/// # Panics
+/// If `processes` is 0.
+pub fn check_divided(processes: u32, progress: impl Fn(u64) + Sync) -> Result<Peaks, Breach> {
+    let skips = Skips::new(processes);
+    let schedules = (0..processes).into_par_iter().map(|rank| Schedule::new(&skips, rank)).collect();
+    let graph = Graph { table: Table::new(&skips), skips, schedules };
+    let pieces = (0..processes.div_ceil(PIECE)).into_par_iter().map(|piece| {
+        let ranks = piece * PIECE..processes.min((piece + 1).saturating_mul(PIECE));
+        let mut peaks = Peaks::default();
+        for rank in ranks.clone() {
+            // Once more, as what is collected has no room for a count.
+            let mut counts = Counts::default();
+            Schedule::observed(&graph.skips, rank, &mut counts);
+            peaks.violations = peaks.violations.or(Peak { count: counts.violations, processes, rank });
+            graph.check_rank(rank, &mut peaks)?;
+        }
+        progress(ranks.len() as u64);
+        Ok(peaks)
+    });
+    pieces.try_reduce(Peaks::default, |one, other| Ok(one.or(other)))
+}
+
+/// Ranks that a core checks at one go.
+const PIECE: u32 = 1 << 12;
+
 /// All that is known of one graph.
 struct Graph {
     skips: Skips,
@@ -225,6 +255,8 @@ fn bit(block: i32) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use proptest::prelude::*;
 
@@ -244,6 +276,18 @@ mod tests {
     fn all_conditions_hold_for_every_small_graph() {
         for p in 1..=700 {
             check(p).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_graph_whose_ranks_are_divided_has_the_same_peaks_and_all_ranks_are_heard_of() {
+        for p in [1, 2, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 5] {
+            let heard = AtomicU64::new(0);
+            let divided = check_divided(p, |ranks| {
+                heard.fetch_add(ranks, Ordering::Relaxed);
+            });
+            assert_eq!(divided, check(p));
+            assert_eq!(heard.into_inner(), u64::from(p));
         }
     }
 

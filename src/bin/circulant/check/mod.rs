@@ -20,7 +20,8 @@ use crate::output::print;
 /// which each rank receives each block once and sends only what it has; then holds the table
 /// of all ranks and the source's search against them. Says the largest numbers of steps that
 /// the source bounds: recursive calls of a search (less than q) and violations of a send
-/// schedule (at most 4). Uses all cores, and about 100 bytes a rank on each;
+/// schedule (at most 4). Uses all cores, which divide the graphs, or if these are fewer the ranks of
+/// one after the other, and about 100 bytes a rank of each graph that is under way;
 /// graphs of up to 134217728 ranks can be checked.
 ///
 /// With --plans, every algorithm of every collective instead (`circulant plan --list`), for all
@@ -75,14 +76,21 @@ struct Sizes(RangeInclusive<u32>);
 impl Sizes {
     fn check(&self) -> Result<Peaks, Breach> {
         let progress = progress_bar(self.schedules(), "{human_len} schedules");
-        let peaks = self
-            .0
-            .clone()
-            .into_par_iter()
-            .map(|p| conditions::check(p).inspect(|_| progress.inc(u64::from(p))))
-            .try_reduce(Peaks::default, |one, other| Ok(one.or(other)));
+        let both = |one: Peaks, other| Ok(one.or(other));
+        let peaks = if self.is_many() {
+            let check = |p| conditions::check(p).inspect(|_| progress.inc(u64::from(p)));
+            self.0.clone().into_par_iter().map(check).try_reduce(Peaks::default, both)
+        } else {
+            let check = |p| conditions::check_divided(p, |ranks| progress.inc(ranks));
+            self.0.clone().map(check).try_fold(Peaks::default(), |one, other| both(one, other?))
+        };
         progress.finish_and_clear();
         peaks
+    }
+
+    /// Whether each core has a graph of its own; else all cores divide one after the other.
+    fn is_many(&self) -> bool {
+        (self.0.end() - self.0.start()) as usize >= rayon::current_num_threads()
     }
 
     fn prove_plans(&self) -> Result<Vec<plans::Proved>, Box<dyn std::error::Error>> {
@@ -199,5 +207,6 @@ mod tests {
         let peaks = Sizes(1..=60).check().unwrap();
         assert!(peaks.recursive_calls.count < 6);
         assert_eq!(Sizes(5..=5).schedules(), 5);
+        assert_eq!(Sizes(2049..=2049).check(), conditions::check(2049), "of one graph the ranks are divided");
     }
 }

@@ -14,7 +14,8 @@ pub(super) fn draw(out: &mut dyn Write) -> io::Result<()> {
         Err(unknown) => return line(out, "topology", &format!("unknown: {unknown}")),
     };
     let elsewhere = if machine.here { "" } else { ", told of another machine" };
-    writeln!(out, "\nwhere ranks can run (by {}{elsewhere})", machine.source)?;
+    let memory = "; beside a NUMA domain the memory that is counted as its own";
+    writeln!(out, "\nwhere ranks can run (by {}{elsewhere}{memory})", machine.source)?;
     table(out, &machine)?;
     nics(out, &machine)?;
     if machine.here { own_seat(out, &machine) } else { Ok(()) }

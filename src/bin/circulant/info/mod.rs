@@ -14,6 +14,7 @@ use circulant::engine::slots::{NARROW, SLOTS, WIDE};
 use circulant::error::{Error, Result};
 use circulant::rank::Place;
 use circulant::transport::fabric::{self, Request};
+use circulant::transport::room;
 use rustix::process::{Resource, getrlimit};
 
 use crate::Outcome;
@@ -21,7 +22,10 @@ use crate::output::print;
 
 /// Show this machine, which transports, libfabric and providers there are, what is chosen and why, and what it takes.
 ///
-/// Nothing is opened and no other rank is asked. Without libfabric it says how to get it.
+/// No other rank is asked. Libfabric is opened to be asked for its providers, as ranks do, but no endpoint is; without it,
+/// it says how to get it. A variable with a value that is none is told, and taken as not set.
+///
+/// The exit code is 0; 1 where --provider names one that cannot be used here; 2 where there is none of that name.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   circulant info                     what would be chosen, and why not the others
@@ -33,7 +37,7 @@ pub struct Arguments {
 }
 
 /// The variables that are read, and what they are for.
-const VARIABLES: [(&str, &str); 19] = [
+const VARIABLES: [(&str, &str); 23] = [
     ("CIRCULANT_PROVIDER", "the provider, by name; shm, or shm+NAME"),
     ("CIRCULANT_INTERFACE", "the interface or address, where there are several"),
     (
@@ -53,6 +57,10 @@ const VARIABLES: [(&str, &str); 19] = [
     ("CIRCULANT_RANK", "this rank, with CIRCULANT_RENDEZVOUS"),
     ("CIRCULANT_SIZE", "the number of ranks, with CIRCULANT_RENDEZVOUS"),
     ("CIRCULANT_NODE", "divides a host: the pretended node of this rank"),
+    ("CIRCULANT_MPI", "of MPI programs: on, off, or report, a table at the end; on if not set"),
+    ("CIRCULANT_MPI_COLLECTIVES", "which to take over, by their names in MPI; all if not set"),
+    ("CIRCULANT_MPI_LEAST", "the least bytes of a call that is taken over"),
+    ("CIRCULANT_MPI_MOST", "the most"),
     ("FI_PROVIDER", "libfabric's own: the only providers there are to be"),
     ("FI_UNIVERSE_SIZE", "libfabric's own: peers that rxm makes room for"),
     ("FI_LOG_LEVEL", "libfabric's own: warn, and it tells why a call failed"),
@@ -61,7 +69,9 @@ const VARIABLES: [(&str, &str); 19] = [
 impl Arguments {
     /// Prints all there is to know.
     pub fn run(self) -> Outcome {
-        let settings = Settings::from_environment()?;
+        let settings = Settings::from_environment();
+        let refused = settings.as_ref().err().map(words);
+        let settings = settings.unwrap_or_else(|_| without_bad_values());
         if let Some(name) = &self.provider
             && fabric::version().is_ok()
             && Wanted::of(Some(name)).takes_fabric()
@@ -72,28 +82,55 @@ impl Arguments {
                 return Err(unknown.into());
             }
         }
-        let provider = self.provider.or(settings.provider.clone());
+        let provider = self.provider.clone().or(settings.provider.clone());
         let wanted = Wanted::of(provider.as_deref());
         let shm = wanted.takes_shm().then(|| try_shm(&settings));
         let request = |one_machine| {
             let (provider, interface) = (wanted.clone().provider(), settings.interface.clone());
             Request { provider, one_machine, interface, ..Request::default() }
         };
+        let mut usable = !wanted.takes_fabric();
+        let without_shm = shm.as_ref().is_some_and(Result::is_err);
         print(|out| {
             line(out, "circulant", &format!("{}, wire format {WIRE}", env!("CARGO_PKG_VERSION")))?;
             line(out, "libfabric", &library())?;
             line(out, "machine", &machine())?;
             line(out, "boot", &launcher())?;
+            if let Some(refused) = refused {
+                line(out, "variables", &refused)?;
+            }
             machine::draw(out)?;
             writeln!(out, "\ntransports, best first; -> is chosen for ranks on this machine")?;
             let shared = shm.map_or(Ok(false), |shm| shared_memory(out, shm))?;
             if fabric::version().is_ok() && wanted.takes_fabric() {
-                providers(out, request, shared)?;
+                usable = providers(out, request, shared)?;
             }
             memory(out)?;
             variables(out)
         })?;
-        Ok(ExitCode::SUCCESS)
+        match self.provider {
+            Some(name) if !usable || without_shm => Err(unusable(&name).into()),
+            _ => Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn unusable(provider: &str) -> Error {
+    Error::NoTransport(format!("{provider} cannot be used here, as the list says"))
+}
+
+/// What is to be considered where some variable has a value that is none.
+fn without_bad_values() -> Settings {
+    let word = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let (provider, interface) = (word("CIRCULANT_PROVIDER"), word("CIRCULANT_INTERFACE"));
+    Settings { provider, interface, ..Settings::default() }
+}
+
+/// An error in a line that has a name already.
+fn words(error: &Error) -> String {
+    match error {
+        Error::Boot { what, cure } | Error::Transport { what, cure, .. } => format!("{what}; {cure}"),
+        other => other.to_string(),
     }
 }
 
@@ -104,7 +141,7 @@ fn line(out: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
 fn library() -> String {
     match fabric::version() {
         Ok(version) => format!("{version}{}", file().map_or(String::new(), |file| format!(", {file}"))),
-        Err(error) => error.to_string(),
+        Err(error) => words(&error),
     }
 }
 
@@ -121,8 +158,9 @@ fn machine() -> String {
     let memory = (system.totalram as u64).saturating_mul(u64::from(system.mem_unit));
     let locked = getrlimit(Resource::Memlock).current.map_or("unlimited".to_owned(), size);
     format!(
-        "{cores} cores, {} of memory; memory that may be registered (`ulimit -l`): {locked}",
-        size(memory)
+        "{cores} cores, {} of memory in all, {} left; memory that may be registered (`ulimit -l`): {locked}",
+        size(memory),
+        room::left().map_or("? B".to_owned(), |room| size(room.bytes))
     )
 }
 
@@ -143,7 +181,7 @@ fn launcher() -> String {
         Ok(boot::Choice::Rendezvous { address, place }) => {
             format!("rendezvous at {address}, rank {} of {}", place.rank, place.size)
         }
-        Err(error) => error.to_string(),
+        Err(error) => words(&error),
     }
 }
 
@@ -158,12 +196,14 @@ fn shared_memory(out: &mut dyn Write, shm: Result<String>) -> io::Result<bool> {
 }
 
 /// Each provider with its reason, for ranks on this machine, the chosen one marked if there is no `better`
-/// one; then what would be chosen between machines.
-fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request, better: bool) -> io::Result<()> {
+/// one; then what would be chosen between machines. Whether one can be used.
+fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request, better: bool) -> io::Result<bool> {
+    let mut usable = false;
     match fabric::considered(&request(true)) {
         Err(error) => writeln!(out, "  {error}")?,
         Ok(all) => {
             for considered in all {
+                usable |= considered.taken;
                 let mark = if considered.taken && !better { "->" } else { "" };
                 writeln!(out, "  {mark:2} {:<14} {}", considered.provider, considered.reason)?;
             }
@@ -173,7 +213,8 @@ fn providers(out: &mut dyn Write, request: impl Fn(bool) -> Request, better: boo
     let between = between.iter().find(|considered| considered.taken);
     let between = between.map_or("none".to_owned(), |taken| format!("{} {}", taken.provider, taken.reason));
     let within = if better { ", and shm among those of one" } else { "" };
-    writeln!(out, "  for ranks on several machines: {between}{within}")
+    writeln!(out, "  for ranks on several machines: {between}{within}")?;
+    Ok(usable)
 }
 
 fn memory(out: &mut dyn Write) -> io::Result<()> {
@@ -194,7 +235,7 @@ fn variables(out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\nvariables that are read")?;
     for (name, meaning) in VARIABLES {
         let value = std::env::var_os(name).map_or("-".into(), |value| value.to_string_lossy().into_owned());
-        writeln!(out, "  {name:<23} {value:<12} {meaning}")?;
+        writeln!(out, "  {name:<25} {value:<12} {meaning}")?;
     }
     Ok(())
 }

@@ -268,7 +268,7 @@ impl Arguments {
             return Ok(());
         }
         let what = format!(
-            "{} has {} bytes left, for {bytes} of {} on one node",
+            "{} has {} bytes left, and the data of {} on one node are {bytes}",
             room.of,
             room.bytes,
             counted(count, "rank")

@@ -38,12 +38,15 @@ pub struct Report {
     /// `None` on the rank that prints nothing.
     format: Option<Format>,
     baseline: bool,
+    /// Both ranks share a core: what is measured is how they take turns.
+    crowded: bool,
+    transport: String,
     rows: Vec<Row>,
 }
 
 /// A line of csv or JSON.
 #[derive(Serialize)]
-struct Line {
+struct Line<'a> {
     library: &'static str,
     kind: &'static str,
     bytes: usize,
@@ -52,14 +55,21 @@ struct Line {
     max_us: f64,
     mb_per_s: f64,
     messages_per_s: f64,
+    transport: &'a str,
 }
 
-impl Line {
-    fn new(library: &'static str, kind: &'static str, bytes: usize, seconds: &[f64]) -> Line {
+impl Line<'_> {
+    fn new<'a>(
+        (library, transport): (&'static str, &'a str),
+        kind: &'static str,
+        bytes: usize,
+        seconds: &[f64],
+    ) -> Line<'a> {
         let (min_us, median_us, max_us) = rows::summary(seconds.to_vec());
         let per_s = 1e6 / median_us.max(1e-3);
         let mb_per_s = (bytes as f64 * per_s / 1e4).round() / 1e2;
-        Line { library, kind, bytes, min_us, median_us, max_us, mb_per_s, messages_per_s: per_s.round() }
+        let messages_per_s = per_s.round();
+        Line { library, kind, bytes, min_us, median_us, max_us, mb_per_s, messages_per_s, transport }
     }
 }
 
@@ -73,12 +83,16 @@ impl Report {
     /// Prints what stands above the rows.
     pub fn new(format: Format, meeting: &Meeting, transport: &str, baseline: bool) -> io::Result<Report> {
         let format = (meeting.place().rank == 0).then_some(format);
+        let crowded = meeting.ranks_per_core() > 1.0;
         match format {
             Some(Format::Osu) => output::print(|out| {
                 let nodes = if meeting.nodes() == 1 { "1 node" } else { "2 nodes" };
                 writeln!(out, "# circulant {} put", env!("CARGO_PKG_VERSION"))?;
                 writeln!(out, "# 2 ranks on {nodes}, {transport}, by {}", meeting.boot())?;
                 writeln!(out, "# half a round trip, both spinning; a stream of puts in flight")?;
+                if crowded {
+                    writeln!(out, "# both ranks share a core, so times are those of taking turns")?;
+                }
                 write!(
                     out,
                     "{:>10} {:>10} {:>10} {:>10} {:>10}",
@@ -91,18 +105,18 @@ impl Report {
                 writeln!(out)
             })?,
             Some(Format::Csv) => output::print(|out| {
-                writeln!(out, "library,kind,bytes,min_us,median_us,max_us,mb_per_s,messages_per_s")
+                writeln!(out, "library,kind,bytes,min_us,median_us,max_us,mb_per_s,messages_per_s,transport")
             })?,
             _ => {}
         }
-        Ok(Report { format, baseline, rows: Vec::new() })
+        Ok(Report { format, baseline, crowded, transport: transport.to_owned(), rows: Vec::new() })
     }
 
     /// Prints a size.
     pub fn row(&mut self, row: Row) -> io::Result<()> {
         match self.format {
             Some(Format::Osu) => self.table_row(&row)?,
-            Some(format) => each_line(&row, |line| rows::print_line(format, line))?,
+            Some(format) => each_line(&row, &self.transport, |line| rows::print_line(format, line))?,
             None => {}
         }
         self.rows.push(row);
@@ -110,7 +124,7 @@ impl Report {
     }
 
     fn table_row(&self, row: &Row) -> io::Result<()> {
-        let line = |kind, seconds: &[f64]| Line::new("", kind, row.bytes, seconds);
+        let line = |kind, seconds: &[f64]| Line::new(("", ""), kind, row.bytes, seconds);
         let (latency, stream) = (line("latency", &row.latency.puts), line("stream", &row.stream.puts));
         output::print(|out| {
             write!(out, "{:>10} {:>10.2} {:>10.2}", row.bytes, latency.min_us, latency.median_us)?;
@@ -128,6 +142,9 @@ impl Report {
     pub fn verdict(&self) -> io::Result<()> {
         if !(self.baseline && matches!(self.format, Some(Format::Osu))) {
             return Ok(());
+        }
+        if self.crowded {
+            return output::print(|out| writeln!(out, "# no verdict, as both ranks share a core"));
         }
         output::print(|out| {
             if let Some(ratio) =
@@ -153,11 +170,16 @@ impl Report {
     }
 }
 
-fn each_line(row: &Row, mut print: impl FnMut(&Line) -> io::Result<()>) -> io::Result<()> {
+fn each_line(
+    row: &Row,
+    transport: &str,
+    mut print: impl FnMut(&Line<'_>) -> io::Result<()>,
+) -> io::Result<()> {
     for (kind, measured) in [("latency", &row.latency), ("stream", &row.stream)] {
-        for (library, seconds) in [("circulant", &measured.puts), ("raw-tcp", &measured.raw)] {
+        for (who, seconds) in [(("circulant", transport), &measured.puts), (("raw-tcp", "-"), &measured.raw)]
+        {
             if !seconds.is_empty() {
-                print(&Line::new(library, kind, row.bytes, seconds))?;
+                print(&Line::new(who, kind, row.bytes, seconds))?;
             }
         }
     }
@@ -177,7 +199,7 @@ mod tests {
 
     #[test]
     fn bandwidth_and_rate_follow_from_the_median() {
-        let line = Line::new("circulant", "stream", 1000, &[1e-5, 2e-5, 9e-5]);
+        let line = Line::new(("circulant", "shm"), "stream", 1000, &[1e-5, 2e-5, 9e-5]);
         assert_eq!((line.mb_per_s, line.messages_per_s), (50.0, 50_000.0));
     }
 }

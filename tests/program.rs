@@ -1,0 +1,171 @@
+//! What the program refuses, once and before anything starts; what its rows hold; what it tells where something is amiss.
+
+use std::fs::File;
+use std::process::{Command, Output, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_circulant");
+
+fn program(arguments: &str) -> Command {
+    let mut program = Command::new(PROGRAM);
+    program.args(arguments.split_whitespace()).stdin(Stdio::null());
+    program
+}
+
+fn run(arguments: &str) -> Output {
+    program(arguments).output().unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// That it is refused with these words, by one line, and nothing else is printed.
+fn assert_refused_once(output: &Output, words: &str) {
+    let (out, err) = (out(output), err(output));
+    assert_eq!(output.status.code(), Some(2), "{out}{err}");
+    assert!(err.contains(words), "{words}: {err}");
+    assert!(out.is_empty() && err.matches("error:").count() == 1, "{out}{err}");
+}
+
+#[test]
+fn what_ranks_cannot_do_is_refused_once_and_before_they_start() {
+    for (arguments, words) in [
+        ("bench broadcast -n 2 -m 17000000G", "bytes left, and the data of 2 ranks on one node are"),
+        ("bench broadcast -n 2 -m 17000000G --tense prepared", "the data of 2 ranks"),
+        ("bench broadcast -n 4 --algorithm leader", "and not for 4 ranks on 1 node of 1 domain"),
+        ("bench broadcast -n 2 --blocks 65537", "65537 is not in 1..=65536"),
+        ("plan broadcast -p 2 -n 65537", "65537 is not in 1..=65536"),
+        ("bench alltoall -n 2 --blocks 4", "alltoall takes no number of blocks"),
+        ("bench barrier -n 2 -m 8", "-m: a barrier moves no data; leave -m out"),
+        ("bench barrier -n 2 --tense window", "--tense: a barrier moves no data"),
+        ("bench reduce -n 2 -m 99999999999999999999", "is too large"),
+        ("bench reduce -n 2 -t -1", "'-1' is no number of seconds"),
+        ("bench reduce -n 2 --rest -1", "'-1' is no number of seconds"),
+        ("bench put -n 2 -t -1", "'-1' is no number of seconds"),
+    ] {
+        assert_refused_once(&run(arguments), words);
+    }
+}
+
+#[test]
+fn a_variable_is_the_users_word_as_an_option_is() {
+    for arguments in ["bench allreduce -n 2", "bench allreduce", "bench put -n 2"] {
+        let refused = program(arguments).env("CIRCULANT_LEADERS", "0").output().unwrap();
+        assert_refused_once(&refused, "CIRCULANT_LEADERS=0 is no number of leaders");
+    }
+}
+
+#[test]
+fn what_all_ranks_find_out_is_told_by_one() {
+    assert_refused_once(&run("bench copy -n 4 --nodes 2"), "ranks on 2 nodes, which share no memory");
+    // Domains are known to ranks that have met.
+    assert_refused_once(
+        &run("bench broadcast -n 4 --nodes 2 --algorithm leader-domains --domains 1"),
+        "`leader-domains` does not serve",
+    );
+}
+
+#[test]
+fn one_rank_without_memory_is_what_is_told() {
+    let script = format!(
+        "test $PMI_RANK = 0 || ulimit -v 500000; exec '{PROGRAM}' bench broadcast -m 512M -t 0 --provider shm"
+    );
+    let output = Command::new(PROGRAM).args(["run", "-n", "2", "--", "sh", "-c", &script]).output().unwrap();
+    let text = err(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("no memory for 134217728 elements"), "{text}");
+    assert!(!text.contains("disagree") && text.matches("error:").count() == 1, "{text}");
+}
+
+#[test]
+fn empty_calls_are_timed_as_such() {
+    for collective in ["broadcast", "allreduce", "allgatherv", "reduce_scatter", "gather", "alltoall"] {
+        let output = run(&format!("bench {collective} -n 2 -m 0 -t 0 --check --format csv"));
+        let text = out(&output);
+        let row: Vec<_> = text.lines().nth(1).unwrap_or_default().split(',').collect();
+        assert_eq!(row.get(6), Some(&"0"), "{text}{}", err(&output));
+    }
+}
+
+#[test]
+fn rows_for_programs_say_all_that_was_asked_for_and_end_with_it() {
+    let text =
+        out(&run("bench reduce -n 2 -m 8 -t 0 --tense window --root 1 --rest 0.001 --check --format csv"));
+    let lines: Vec<Vec<_>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let [head, row] = &lines[..] else { panic!("{text}") };
+    assert_eq!(head[..2], ["library", "collective"]);
+    assert_eq!(head[9..], ["median_us", "max_us", "tense", "root", "rest_s", "transport"]);
+    assert_eq!(row[11..14], ["window", "1", "0.001"]);
+    assert!(row[14].starts_with("shm"), "{text}");
+    let json = out(&run("bench allreduce -n 2 -m 8 -t 0 --check --format json"));
+    assert!(json.contains(r#""tense":"slice","root":null,"rest_s":0.0,"transport":"shm"#), "{json}");
+    assert_eq!(json.lines().count(), 1, "{json}");
+    let put = out(&run("bench put -n 2 -m 8 -t 0 --provider shm --format csv"));
+    let mut lines = put.lines();
+    assert!(lines.next().unwrap().ends_with(",messages_per_s,transport"), "{put}");
+    assert!(lines.all(|line| line.contains(",shm")), "{put}");
+}
+
+#[test]
+fn what_was_verified_is_said_to_people() {
+    let text = out(&run("bench allreduce -n 2 -m 8 -t 0 --check"));
+    assert!(text.ends_with("# every element verified, on 2 ranks\n"), "{text}");
+    let text = out(&run("bench barrier -n 2 -t 0 --check"));
+    assert!(text.starts_with("# circulant") && !text.contains("of i32"), "{text}");
+    assert!(text.ends_with("# no rank left early, on 2 ranks\n"), "{text}");
+    assert!(!out(&run("bench allreduce -n 2 -m 8 -t 0")).contains("verified"));
+}
+
+#[test]
+fn two_ranks_on_one_core_get_no_verdict() {
+    let script = format!("exec taskset -c $0 '{PROGRAM}' bench put -n 2 -m 8 -t 0 --provider tcp --baseline");
+    let cpu = rustix::thread::sched_getaffinity(None).unwrap();
+    let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|&at| cpu.is_set(at)).unwrap().to_string();
+    let output = Command::new("sh").args(["-c", &script, &first]).output().unwrap();
+    if err(&output).contains("dlopen") {
+        return; // There is no libfabric here.
+    }
+    let text = out(&output);
+    assert!(text.contains("# both ranks share a core"), "{text}{}", err(&output));
+    assert!(text.ends_with("# no verdict, as both ranks share a core\n"), "{text}");
+}
+
+#[test]
+fn info_tells_a_bad_value_and_goes_on() {
+    for (name, value) in [("CIRCULANT_DOMAINS", "foo"), ("CIRCULANT_SHM_COPY", "foo")] {
+        let output = program("info").env(name, value).output().unwrap();
+        let text = out(&output);
+        assert!(output.status.success(), "{}", err(&output));
+        assert!(text.contains(&format!("\nvariables  {name}={value} is no ")), "{text}");
+        assert!(text.contains("\nvariables that are read"), "{text}");
+    }
+    let output = program("info").env("CIRCULANT_BOOT", "rendezvous").output().unwrap();
+    assert!(out(&output).contains("\nboot       MASTER_ADDR"), "{}", out(&output));
+}
+
+#[test]
+fn info_ends_with_1_where_the_provider_that_it_is_to_consider_cannot_be_used() {
+    let output = run("info --provider psm2");
+    let (text, words) = (out(&output), err(&output));
+    // Where there is such a device it is usable.
+    if !text.contains("-> psm2") {
+        assert_eq!(output.status.code(), Some(1), "{text}{words}");
+        assert!(
+            text.contains("variables that are read") && words.contains("psm2 cannot be used here"),
+            "{words}"
+        );
+    }
+    assert!(run("info --provider shm").status.success());
+}
+
+#[test]
+fn what_cannot_be_written_is_named() {
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let output = program("plan --list").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).starts_with("error: the standard output cannot be written: "), "{}", err(&output));
+}
