@@ -14,7 +14,7 @@ use circulant::locality::binding::Bind;
 /// rest; nothing that a rank has started stays behind.
 ///
 /// The exit code is 0 if every rank's is 0, else that of the first rank that failed, 128 + n if signal n
-/// killed it; 127 if there is no such command.
+/// killed it; 127 if there is no such command, 126 if it cannot be started.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   circulant run -n 4 -- circulant bench broadcast      four ranks that find each other
