@@ -45,6 +45,7 @@ fn what_ranks_cannot_do_is_refused_once_and_before_they_start() {
         ("bench reduce -n 2 -m 99999999999999999999", "is too large"),
         ("bench reduce -n 2 -t -1", "'-1' is no number of seconds"),
         ("bench reduce -n 2 --rest -1", "'-1' is no number of seconds"),
+        ("bench put -n 3", "3 in place of 2 ranks"),
         ("bench put -n 2 -t -1", "'-1' is no number of seconds"),
     ] {
         assert_refused_once(&run(arguments), words);

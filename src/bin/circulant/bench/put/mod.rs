@@ -77,12 +77,15 @@ const LEAST_BATCHES: f64 = 5.0;
 
 impl Arguments {
     pub fn run(self) -> Outcome {
+        if let Some(ranks) = self.world.ranks {
+            two_ranks(ranks)?;
+        }
         if let Some(code) = self.world.start()? {
             return Ok(code);
         }
         let settings = self.world.settings()?;
         let mut meeting = Meeting::attend(&settings)?;
-        two_ranks(&meeting)?;
+        two_ranks(meeting.place().size)?;
         let done = self.measure(&mut meeting, &settings);
         let told = meeting.into_exchange().finish();
         done?;
@@ -130,10 +133,10 @@ impl Arguments {
     }
 }
 
-fn two_ranks(meeting: &Meeting) -> Result<()> {
-    match meeting.place().size {
+fn two_ranks(p: u32) -> Result<()> {
+    match p {
         2 => Ok(()),
-        p => Err(Error::argument("bench put", format!("{p} in place of 2 ranks"), "start it with -n 2")),
+        _ => Err(Error::argument("bench put", format!("{p} in place of 2 ranks"), "start it with -n 2")),
     }
 }
 
