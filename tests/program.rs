@@ -34,7 +34,7 @@ fn assert_refused_once(output: &Output, words: &str) {
 #[test]
 fn what_ranks_cannot_do_is_refused_once_and_before_they_start() {
     for (arguments, words) in [
-        ("bench broadcast -n 2 -m 17000000G", "bytes left, and the data of 2 ranks on one node are"),
+        ("bench broadcast -n 2 -m 17000000G", "bytes left, and the data of 2 ranks on this machine are"),
         ("bench broadcast -n 2 -m 17000000G --tense prepared", "the data of 2 ranks"),
         ("bench broadcast -n 4 --algorithm leader", "and not for 4 ranks on 1 node of 1 domain"),
         ("bench broadcast -n 2 --blocks 65537", "65537 is not in 1..=65536"),

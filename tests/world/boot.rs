@@ -136,7 +136,7 @@ fn malformed_arguments() {
         ),
         (
             "bench broadcast -n 2 -m 900000G",
-            "the data of 2 ranks on one node are 1932735283200000; ask for less",
+            "the data of 2 ranks on this machine are 1932735283200000; ask for less",
         ),
         ("check 9..=3", "the range is empty"),
         ("schedule 5 --rank 9", "no rank 9 among 5"),

@@ -268,7 +268,7 @@ impl Arguments {
             return Ok(());
         }
         let what = format!(
-            "{} has {} bytes left, and the data of {} on one node are {bytes}",
+            "{} has {} bytes left, and the data of {} on this machine are {bytes}",
             room.of,
             room.bytes,
             counted(count, "rank")
