@@ -206,7 +206,7 @@ impl Entry {
         lockstep::check(&plans, claims, |rank| promise.start(rank), |rank| promise.end(rank))
     }
 
-    /// What stands for all that it can be asked for on `p` ranks: every [sample](Self::samples) of roots and
+    /// What stands for all that it can be asked for on `p` ranks: every sample of roots and
     /// blocks in all ways to group the ranks that make a difference, with one leader and with several.
     pub fn shapes(&self, p: u32) -> Vec<Shape> {
         let (samples, groups) = (self.samples(p), self.groups(p));

@@ -365,10 +365,10 @@ impl Communicator {
     /// Makes a call at once, in place: returns when this rank's part is done.
     ///
     /// Time and rounds are those of the algorithm (`circulant plan --list`). Short messages (of
-    /// [`select::SMALL`](crate::select::SMALL) bytes; on slow networks, and where all ranks share memory, twice as many)
+    /// [`select::SMALL`] bytes; on slow networks, and where all ranks share memory, twice as many)
     /// go through slots; for longer ones the slice is registered for the call, which a
     /// [`Window`] saves. Beside the buffer it takes at most
-    /// [`select::STAGING`](crate::select::STAGING) bytes, and in shared memory some MiB more, for what is folded or packed (and as much again where
+    /// [`select::STAGING`] bytes, and in shared memory some MiB more, for what is folded or packed (and as much again where
     /// packs are sent), whatever the size.
     ///
     /// Sums are the same bit for bit in every run with the same ranks, counts, algorithm and blocks, and an

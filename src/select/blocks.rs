@@ -158,7 +158,7 @@ impl Problem {
     }
 
     /// Whether all legs of an algorithm with so many blocks travel in slots: of a vector in blocks where it fits as
-    /// a whole, or is [hasty](Self::eager_blocks).
+    /// a whole, or is cut into blocks that do.
     pub fn is_small(&self, entry: &Entry, blocks: u32, costs: &Costs) -> bool {
         if self.eager_blocks(entry, costs) == Some(blocks) {
             return true;

@@ -20,7 +20,7 @@ pub use ring::Around;
 /// share memory, it is all that a slot takes ([`PAYLOAD`](crate::engine::slots::PAYLOAD)).
 pub const SMALL: u64 = 8192;
 
-/// The most bytes of the workspace in which the blocks of an all-to-all are handed on: see [`Problem::places`].
+/// The most bytes of the workspace in which the blocks of an all-to-all are handed on.
 pub const RELAY: u64 = 8 << 20;
 
 /// What a call is about, as far as the choice depends on it; the same on all ranks.

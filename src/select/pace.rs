@@ -27,7 +27,7 @@ const LONGER_IN_STEP: u64 = 4;
 const WORTH_A_WORD: f64 = 16.0;
 
 impl Problem {
-    /// How far a run of it goes ahead; see [`pace`].
+    /// How far a run of it goes ahead.
     pub fn pace(&self, entry: &Entry, blocks: u32, piece: usize, costs: &Costs) -> Pace {
         Pace { soon: self.is_done_soon(costs), ..self.pace_of_puts(entry, blocks, piece, costs) }
     }

@@ -132,7 +132,7 @@ impl Put<'_> {
 pub struct Message<'a> {
     /// The rank that is put to.
     pub peer: Rank,
-    /// The first byte, which is written after all others: who [sees](Memory::seal) it there sees the whole message,
+    /// The first byte, which is written after all others: who sees it there sees the whole message,
     /// perhaps before its notice.
     pub seal: u8,
     /// What comes next.
@@ -256,7 +256,7 @@ pub trait Transport: Send {
     }
 
     /// Hands over a put. An error is for good: the transport is of no use after it. But for
-    /// [`Error::Argument`](crate::error::Error::Argument): the caller has asked for what is not allowed, as
+    /// [`Error::Argument`]: the caller has asked for what is not allowed, as
     /// more than [`Limits::segments`], and nothing has happened.
     fn put(&mut self, put: &Put<'_>) -> Result<Posted>;
 

@@ -1,7 +1,7 @@
 //! Without a launcher: all ranks meet at one place, and learn there whom they are to call.
 //!
 //! The place is an address that all know, where rank 0 listens, or a [unique id](super::UniqueId). Whoever opens it collects one
-//! small card of each rank and gives each those of its neighbours; what follows goes [among neighbours](super::graph). An error
+//! small card of each rank and gives each those of its neighbours; what follows goes among neighbours (`boot::graph`). An error
 //! that is found there is told to everyone, so that each rank names the one that is at fault. It never guesses who
 //! a stranger is.
 #![forbid(unsafe_code)]
