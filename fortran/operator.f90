@@ -69,6 +69,7 @@ contains
         type(outcome) :: result
 
         call result%give(c_op_free(op%handle))
+        op%made_for = ''
         call result%finish('circulant_op_free', stat, errmsg)
     end subroutine
 end module circulant_operators

@@ -31,7 +31,7 @@
 //! | [`algorithm`] | one file a family of algorithms, and the catalogue of all | bytes, networks |
 //! | [`plan`] | rounds, legs, blocks; composition; proof; table | bytes (but [`plan::partition`], [`plan::layout`]), time, memory |
 //! | [`schedule`] | the circulant graph's mathematics | anything but ranks |
-//! | [`engine`] | the one loop: slots, legs, staging, turns, credits, progress | a concrete transport, an algorithm |
+//! | [`engine`] | the one loop: slots, legs, staging, turns, credits, progress | a concrete transport, an algorithm (but in the words of errors) |
 //! | [`fold`] | element types, operators, and the loops over them | ranks, networks |
 //! | [`transport`] | the contract of puts; shm, fabric, mixed, loopback, faulty | blocks, rounds, collectives |
 //! | [`lifeline`] | who is alive, who waits for whom | data |
@@ -43,7 +43,7 @@
 //!
 //! - A module imports from those to its right in `comm → select → engine → transport, plan, fold → rank`,
 //!   `comm, select → algorithm → plan → schedule → rank` and `comm → boot, lifeline`, never from the left; the
-//!   engine also asks the lifeline. `comm` and the launcher in `boot` ask [`locality`], which asks nobody. Only `comm` knows concrete transports. All may use [`collective`]; and
+//!   engine also asks the lifeline, and the catalogue for what an error calls an algorithm. `comm` and the launcher in `boot` ask [`locality`], which asks nobody. Only `comm` knows concrete transports. All may use [`collective`]; and
 //!   [`error`], but for what is pure.
 //! - What is safe says `#![forbid(unsafe_code)]` at its head, for all below it: rank, collective, schedule, plan,
 //!   algorithm, select, lifeline, locality, and the engine. `unsafe` lives where raw memory does: [`transport::memory`],

@@ -5,8 +5,14 @@ use std::process::{Command, Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_circulant");
 
+/// As whoever has set none of its variables, and has no launcher.
 fn program(arguments: &str) -> Command {
     let mut program = Command::new(PROGRAM);
+    for (name, _) in std::env::vars_os() {
+        if ["CIRCULANT_", "PMI", "FI_"].iter().any(|own| name.to_string_lossy().starts_with(own)) {
+            program.env_remove(name);
+        }
+    }
     program.args(arguments.split_whitespace()).stdin(Stdio::null());
     program
 }
@@ -34,7 +40,7 @@ fn assert_refused_once(output: &Output, words: &str) {
 #[test]
 fn what_ranks_cannot_do_is_refused_once_and_before_they_start() {
     for (arguments, words) in [
-        ("bench broadcast -n 2 -m 17000000G", "bytes left, and the data of 2 ranks on this machine are"),
+        ("bench broadcast -n 2 -m 17000000G", "bytes left, and the data of 2 ranks on this node are"),
         ("bench broadcast -n 2 -m 17000000G --tense prepared", "the data of 2 ranks"),
         ("bench broadcast -n 4 --algorithm leader", "and not for 4 ranks on 1 node of 1 domain"),
         ("bench broadcast -n 2 --blocks 65537", "65537 is not in 1..=65536"),
@@ -45,6 +51,8 @@ fn what_ranks_cannot_do_is_refused_once_and_before_they_start() {
         ("bench reduce -n 2 -m 99999999999999999999", "is too large"),
         ("bench reduce -n 2 -t -1", "'-1' is no number of seconds"),
         ("bench reduce -n 2 --rest -1", "'-1' is no number of seconds"),
+        ("bench allgatherv -n 4294967295 -m 8", "ask for at most 4194304"),
+        ("bench broadcast -n 4294967295 --algorithm leader", "ask for at most 4194304"),
         ("bench put -n 3", "3 in place of 2 ranks"),
         ("bench put -n 2 -t -1", "'-1' is no number of seconds"),
     ] {
@@ -62,7 +70,12 @@ fn a_variable_is_the_users_word_as_an_option_is() {
 
 #[test]
 fn what_all_ranks_find_out_is_told_by_one() {
-    assert_refused_once(&run("bench copy -n 4 --nodes 2"), "ranks on 2 nodes, which share no memory");
+    let output = run("bench copy -n 4 --nodes 2");
+    if err(&output).contains("dlopen") {
+        eprintln!("skipped: no libfabric, which carries puts between nodes");
+        return;
+    }
+    assert_refused_once(&output, "ranks on 2 nodes, which share no memory");
     // Domains are known to ranks that have met.
     assert_refused_once(
         &run("bench broadcast -n 4 --nodes 2 --algorithm leader-domains --domains 1"),
@@ -73,12 +86,12 @@ fn what_all_ranks_find_out_is_told_by_one() {
 #[test]
 fn one_rank_without_memory_is_what_is_told() {
     let script = format!(
-        "test $PMI_RANK = 0 || ulimit -v 500000; exec '{PROGRAM}' bench broadcast -m 512M -t 0 --provider shm"
+        "test $PMI_RANK = 0 || ulimit -v 200000; exec '{PROGRAM}' bench broadcast -m 200M -t 0 --provider shm"
     );
-    let output = Command::new(PROGRAM).args(["run", "-n", "2", "--", "sh", "-c", &script]).output().unwrap();
+    let output = program("run -n 2 -- sh -c").arg(&script).output().unwrap();
     let text = err(&output);
     assert_eq!(output.status.code(), Some(2), "{text}");
-    assert!(text.contains("no memory for 134217728 elements"), "{text}");
+    assert!(text.contains("no memory for 52428800 elements"), "{text}");
     assert!(!text.contains("disagree") && text.matches("error:").count() == 1, "{text}");
 }
 

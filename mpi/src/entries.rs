@@ -30,7 +30,7 @@ fn at_once(args: Args, own: impl FnOnce() -> c_int) -> c_int {
         }
         Err(PassedOn { why, bytes }) => (own(), bytes, Some(why)),
     };
-    report::count(&args, Tense::AtOnce, bytes, why, since);
+    report::count(&args, Tense::AtOnce, (code, bytes), why, since);
     code
 }
 
@@ -60,7 +60,7 @@ unsafe fn later(args: Args, tense: Tense, request: *mut c_void, own: impl FnOnce
         }
         Err(PassedOn { why, bytes }) => (own(), bytes, Some(why)),
     };
-    report::count(&args, tense, bytes, why, since);
+    report::count(&args, tense, (code, bytes), why, since);
     code
 }
 

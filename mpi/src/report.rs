@@ -4,6 +4,7 @@
 //! on a communicator is passed on, from the second on. The table is rank 0's.
 
 use std::collections::BTreeMap;
+use std::ffi::c_int;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -63,12 +64,19 @@ pub fn clock(world: &World) -> Option<Instant> {
     world.settings.report.then(Instant::now)
 }
 
-/// Counts a call.
-pub fn count(args: &Args, tense: Tense, bytes: Option<usize>, why: Option<Why>, since: Option<Instant>) {
+/// Counts a call, whose arguments may be asked for its bytes where it succeeded: of a handle that is none the library would
+/// complain on the world's behalf, and end the program.
+pub fn count(
+    args: &Args,
+    tense: Tense,
+    (code, bytes): (c_int, Option<usize>),
+    why: Option<Why>,
+    since: Option<Instant>,
+) {
     let Some(since) = since else { return };
     let seconds = since.elapsed().as_secs_f64();
     let class = bytes
-        .or_else(|| args.vector())
+        .or_else(|| if code == 0 { args.vector() } else { None })
         .map(|bytes| bytes.checked_next_power_of_two().map_or(64, usize::ilog2));
     let key = (args.collective, tense.words(), class);
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);

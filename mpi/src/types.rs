@@ -32,7 +32,7 @@ impl Datatype {
         self.predefined.is_some_and(|known| known.plain)
     }
 
-    /// By its handle; `None` for one that is none, of which the library shall complain.
+    /// By its handle; `None` for one that the library knows nothing of, which it says itself, on the world's communicator.
     pub fn of(handle: Handle) -> Option<Datatype> {
         match known(handle) {
             Some(known) => Some(known.of(handle)),

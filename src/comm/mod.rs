@@ -122,7 +122,8 @@ impl Communicator {
         join::world(Meeting::by(exchange, settings)?, settings)
     }
 
-    /// `p` communicators of `p` ranks in this process, for tests and trials: give each to a thread of
+    /// `p` communicators of `p` ranks in this process, for tests and trials, where an error of one is heard by all, and the
+    /// end of one that just goes by nobody: give each to a thread of
     /// its own. `seed` sets the order in which what they put arrives.
     ///
     /// ```

@@ -272,6 +272,8 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// Bytes of a workspace, at least.
 const LEAST: usize = 16 << 10;
+/// From where on memory counts for more than that it is made seldom.
+const LONG: usize = 64 << 20;
 /// Workspaces that are kept for later calls.
 const KEPT: usize = 2;
 
@@ -341,10 +343,14 @@ impl Drop for World {
     }
 }
 
-/// So many bytes or up to an eighth more, so that workspaces serve further calls that are about as long.
+/// So many bytes, and some more, so that a workspace serves longer calls, too: up to twice as many, or an eighth more of
+/// what is long.
 fn roomy(bytes: usize) -> usize {
-    let step = bytes.checked_next_power_of_two().map_or(1, |most| (most / 16).max(1));
-    bytes.checked_next_multiple_of(step).unwrap_or(bytes).max(LEAST)
+    let most = bytes.checked_next_power_of_two().unwrap_or(bytes);
+    if most <= LONG {
+        return most.max(LEAST);
+    }
+    bytes.checked_next_multiple_of(most / 16).unwrap_or(bytes)
 }
 
 #[cfg(test)]
@@ -353,10 +359,11 @@ mod tests {
 
     #[test]
     fn a_workspace_is_hardly_larger_than_what_it_is_for() {
-        for bytes in [0, 1, LEAST, LEAST + 1, (5 << 30) + 1, (1 << 40) + (1 << 30), isize::MAX as usize] {
+        for bytes in [LONG + 1, (5 << 30) + 1, (1 << 40) + (1 << 30), isize::MAX as usize] {
             let room = roomy(bytes);
-            assert!(room >= bytes && room <= LEAST.max(bytes + bytes / 8), "{bytes}: {room}");
+            assert!(room >= bytes && room <= bytes + bytes / 8, "{bytes}: {room}");
         }
+        assert_eq!([0, LEAST + 1, LONG].map(roomy), [LEAST, 2 * LEAST, LONG]);
         assert_eq!(roomy((5 << 30) + 1), roomy((5 << 30) + 99));
     }
 }

@@ -299,7 +299,7 @@ fn hand_over(operation: &mut Operation, message: &mut Waiting, peer: Rank, io: &
             (round, operation.shown(round, shown, offers, io)?)
         }
         Kind::Data { round, .. } => (round, operation.message(round, &payload)?),
-        _ => return Ok(()),
+        _ => return Err(nonsense(format!("blocks in a word of {}", call.signature))),
     };
     awaited(Some(taken), || format!("data of {} for round {round}", call.signature))
 }

@@ -2,7 +2,7 @@
 //!
 //! Every collective, in every tense, is an [`operation::Operation`] that is pumped here: events come
 //! from the transport, go to the operation that they concern, and orders go back. The engine never
-//! names a concrete transport, and never an algorithm.
+//! names a concrete transport, and never an algorithm but in the words of an error.
 //!
 //! | room | what |
 //! |---|---|
@@ -309,7 +309,7 @@ impl Engine {
     }
 
     /// From now on calls are the user's: those by which ranks have joined, on this communicator, are not counted with them,
-    /// and nothing of them is kept.
+    /// and kept for nothing but what comes late for them.
     pub fn has_joined(&mut self, joining: u32) {
         self.rest.forget(joining);
         self.vigil.begin();

@@ -127,7 +127,7 @@ pub fn check(processes: u32) -> Result<Peaks, Breach> {
     Ok(peaks)
 }
 
-/// The same, on all cores: for a graph that is checked alone. `progress` hears of how many ranks more are done with, of
+/// The same, on all cores: for a graph that is checked alone; of several breaches any is told. `progress` hears of how many ranks more are done with, of
 /// the graph's in all.
 ///
 /// # Panics

@@ -165,12 +165,18 @@ impl Memory {
         unsafe { copy(self.address().as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
-    /// Writes the same into every byte, where nobody else holds the range: whether that was so.
+    /// Writes the same into every byte of what is new, and nobody else's: whether it was.
+    #[must_use]
     pub fn fill(&mut self, byte: u8) -> bool {
-        let Some(range) = self.0.as_mut().and_then(Arc::get_mut) else { return self.is_empty() };
-        // SAFETY: - the range has so many bytes, and this is the only one who knows of them
-        unsafe { range.start.as_ptr().write_bytes(byte, range.len) };
-        true
+        match self.0.as_mut().and_then(Arc::get_mut) {
+            Some(&mut Range { start, len, pages: Pages::Private { .. } | Pages::Shared { .. } }) => {
+                // SAFETY: - the range has so many bytes, which are this process's to write, and no clone is left through
+                //           which another thread could reach them; a peer puts there only where that is agreed
+                unsafe { start.as_ptr().write_bytes(byte, len) };
+                true
+            }
+            _ => self.is_empty(),
+        }
     }
 
     /// Copies bytes in, at `offset`. Panics where the range is exceeded, as slices do.

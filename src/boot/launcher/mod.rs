@@ -47,7 +47,7 @@ pub const GRACE: Duration = Duration::from_secs(2);
 /// Files that the launcher has open beside its ranks'.
 const FILES: u64 = 64;
 /// The most ranks: more than a kernel has numbers for processes.
-const MOST: u32 = 1 << 22;
+pub const MOST: u32 = 1 << 22;
 
 /// What to start.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use crate::transport::{Region, RemoteKey, Segment};
 
 /// This rank's, and where those of its peers are.
 pub(super) struct Doormat {
-    own: Region,
+    pub(super) own: Region,
     peers: Vec<RemoteKey>,
 }
 
@@ -57,7 +57,7 @@ impl Doormat {
 fn take_apart(rank: Rank, address: &[u8]) -> Result<(&[u8], RemoteKey)> {
     let cut = address.split_last_chunk::<KEY>().map(|(address, key)| (address, key.as_chunks::<8>().0));
     match cut {
-        Some((address, &[base, key])) => {
+        Some((address, &[base, key])) if !address.is_empty() => {
             Ok((address, RemoteKey { base: u64::from_le_bytes(base), key: u64::from_le_bytes(key) }))
         }
         _ => {

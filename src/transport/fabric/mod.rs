@@ -179,13 +179,19 @@ impl Fabric {
         let how = |whose: &str| format!("a put{whose} failed: {error}, {own} of {provider}'s own numbers");
         match self.flight.land(entry.op_context) {
             flight::Put::Tracked(_, rank) | flight::Put::Injected(rank) => {
-                match UNREACHABLE.contains(&entry.err) {
+                match self.is_out_of_reach(&entry) {
                     true => Error::Lost { rank, how: how("") },
                     false => Error::transport("fi_cq_readerr", how(&format!(" to rank {rank}")), LOG),
                 }
             }
             flight::Put::Unknown => Error::transport("fi_cq_readerr", how(""), LOG),
         }
+    }
+
+    /// Whether a failed put says that its peer is. On verbs each failure is FI_EIO, and what the card says stands beside it.
+    fn is_out_of_reach(&self, entry: &sys::fi_cq_err_entry) -> bool {
+        let by_the_card = entry.err == sys::FI_EIO && self.domain.provider().starts_with("verbs");
+        UNREACHABLE.contains(&entry.err) || by_the_card && RETRIED_IN_VAIN.contains(&entry.prov_errno)
     }
 
     /// What a code other than a count from `fi_cq_read` means.
@@ -236,6 +242,10 @@ const UNREACHABLE: [i32; 12] = [
     sys::FI_EREMOTEIO,
 ];
 
+/// What a verbs card says of a peer that has not answered, however often it was asked: IBV_WC_RETRY_EXC_ERR and
+/// IBV_WC_RNR_RETRY_EXC_ERR.
+const RETRIED_IN_VAIN: [i32; 2] = [12, 13];
+
 impl Transport for Fabric {
     fn place(&self) -> Place {
         self.place
@@ -284,7 +294,8 @@ impl Transport for Fabric {
             },
         };
         // SAFETY: - `fits` has checked the segments; `register` gave the region and its descriptor
-        //         - `flight` keeps the registration until the put is sent, and its cells are closed after the endpoint
+        //         - `flight` keeps the put's registration until it is sent, and self the doormat's
+        //         - its cells stay until the endpoint is closed, or for ever (`shut_down`)
         let code = unsafe { endpoint.write(&self.domain.enter(), &write) };
         if code == 0 {
             self.waiter.stirred();
@@ -407,6 +418,32 @@ mod tests {
             fabric.connect(&exchange.allgather(&fabric.address()?)?)?;
             Ok(fabric)
         });
+    }
+
+    #[test]
+    fn a_put_of_no_bytes_steps_on_the_doormat_and_brings_its_notice() {
+        let [mut zero, mut one] = pair();
+        for fabric in [&mut zero, &mut one] {
+            let region = fabric.register(Doormat::memory().unwrap()).unwrap();
+            region.memory.write(0, &[fabric.place.rank as u8 + 7]);
+            fabric.doormat = Some(Doormat::new(region));
+        }
+        let addresses = [zero.address().unwrap(), one.address().unwrap()];
+        zero.connect(&addresses).unwrap();
+        let from = zero.register(Memory::zeroed(8).unwrap()).unwrap();
+        let nothing = put(&from, &[], 0);
+        let mut events = Vec::new();
+        while zero.put(&nothing).unwrap() == Posted::Busy {
+            zero.poll(&mut events).unwrap();
+            one.poll(&mut events).unwrap();
+        }
+        while !events.contains(&Event::Notice(0)) {
+            zero.poll(&mut events).unwrap();
+            one.poll(&mut events).unwrap();
+        }
+        let mut step = [0];
+        one.doormat.as_ref().unwrap().own.memory.read(0, &mut step);
+        assert_eq!(step, [7], "rank 0's byte");
     }
 
     #[test]

@@ -319,11 +319,13 @@ fn lacked_by(library: &Functions, info: &Info) -> Vec<String> {
 /// The offer with the address that suits the request best: by the networks that most hosts share.
 fn best_address(offers: Vec<Info>, quirk: &Quirk, request: &Request) -> std::result::Result<Info, String> {
     let there = join_all(&offers);
-    let offers: Vec<_> = offers.into_iter().filter(|info| !info.ip().is_some_and(needs_zone)).collect();
+    let (zoned, offers): (Vec<_>, Vec<_>) =
+        offers.into_iter().partition(|info| info.ip().is_some_and(needs_zone));
     if offers.is_empty() {
         return Err(format!("{there}, which mean nothing without this machine's zone; {NO_INTERFACE}"));
     }
-    let there = join_all(&offers);
+    let left_out = if zoned.is_empty() { "" } else { " (of which those of one link mean nothing elsewhere)" };
+    let there = format!("{there}{left_out}");
     if let Some(wanted) = &request.interface {
         let called = offers.into_iter().filter(|info| is_called(info, wanted));
         let best = called.min_by_key(|info| distance(info.ip(), request.one_machine));
@@ -370,13 +372,12 @@ fn is_called(info: &Info, wanted: &str) -> bool {
 }
 
 /// How ill an address suits: loopback comes first on one machine and last between machines, IPv4
-/// before IPv6, and addresses that are good for one link only after all others of their kind. Last come
+/// before IPv6, and those of IPv4 that are good for one link only after both. Last come
 /// those of another kind: verbs cannot use the InfiniBand form of an address that it offers beside the IP.
 fn distance(ip: Option<IpAddr>, one_machine: bool) -> (bool, u8) {
-    let Some(ip) = ip else { return (true, 4) };
+    let Some(ip) = ip else { return (true, 3) };
     let kind = match ip {
         IpAddr::V4(ip) if ip.is_link_local() => 2,
-        IpAddr::V6(ip) if ip.is_unicast_link_local() => 3,
         IpAddr::V4(_) => 0,
         IpAddr::V6(_) => 1,
     };
@@ -390,14 +391,15 @@ mod tests {
     #[test]
     fn addresses_are_preferred_as_ranks_are_placed() {
         let order = |one_machine| {
-            let mut ips = ["fe80::1", "::1", "192.0.2.2", "fd00::2", "127.0.0.1", "169.254.0.1"];
+            let mut ips = ["::1", "192.0.2.2", "fd00::2", "127.0.0.1", "169.254.0.1"];
             ips.sort_by_key(|ip| distance(ip.parse().ok(), one_machine));
             ips
         };
         let unlike = distance(None, true).max(distance(None, false));
-        assert!(["fe80::1", "127.0.0.1"].iter().all(|ip| distance(ip.parse().ok(), true) < unlike));
+        assert!(["169.254.0.1", "127.0.0.1"].iter().all(|ip| distance(ip.parse().ok(), true) < unlike));
         assert_eq!(order(true)[..3], ["127.0.0.1", "::1", "192.0.2.2"]);
-        assert_eq!(order(false)[..4], ["192.0.2.2", "fd00::2", "169.254.0.1", "fe80::1"]);
+        assert_eq!(order(false)[..3], ["192.0.2.2", "fd00::2", "169.254.0.1"]);
+        assert!(needs_zone("fe80::1".parse().unwrap()) && !needs_zone("fd00::2".parse().unwrap()));
     }
 
     #[test]

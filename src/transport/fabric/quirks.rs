@@ -106,8 +106,9 @@ pub(super) const QUIRKS: [Quirk; 13] = [
     Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], waits: Waits::Descriptor, end: End::LeftOpen, ..PLAIN },
     // Without hardware here nobody has seen its descriptor work.
     Quirk { words: &["efa"], names: &["efa"], ..PLAIN },
-    // By its pull requests 11684 and 12740; without the setting it offers no remote CQ data.
-    Quirk { words: &["cxi"], names: &["cxi"], offer: Offer::OnRequest("its puts carry notices with FI_CXI_ENABLE_WRITEDATA=1 only, in a libfabric of September 2026 or later; never tried"), ..PLAIN },
+    // By its pull requests 11684 and 12740; without the setting it offers no remote CQ data. By its source its endpoint is
+    // busy as long as memory is registered with it, which users may have for longer.
+    Quirk { words: &["cxi"], names: &["cxi"], end: End::LeftOpen, offer: Offer::OnRequest("its puts carry notices with FI_CXI_ENABLE_WRITEDATA=1 only, in a libfabric of September 2026 or later; never tried"), ..PLAIN },
     // `net` until 1.x, `tcp` from 2.0 on; 1.17 gives tcp;ofi_rxm to who asks for `tcp`, so names are compared. A queue's
     // descriptor is rung for each of its entries, which takes two system calls; on 1.17 fi_trywait leaves it readable then.
     Quirk { words: &["net", "tcp"], names: &["net", "tcp"], reach: Reach::Internet, waits: Waits::Bell, ..PLAIN },

@@ -213,11 +213,12 @@ impl<'a> Offer<'a> {
         let address = self.from.wrapping_add(start as u64);
         // SAFETY: - there is room for the pieces (the caller), which are this end's alone (`take`)
         let read = unsafe { remote::read(card.home.pid, address, into.add(start), end - start) };
-        match read {
-            Ok(()) => {}
-            Err(Errno::SRCH) => return Ok(Carried::Abandoned),
-            Err(_) if card.home.settled(card.board) == State::Ended => return Ok(Carried::Abandoned),
-            Err(error) => return Err(remote::failed("process_vm_readv", error, end - start, *name)),
+        if let Err(error) = read {
+            // To find out what has become of it may take long.
+            drop(entered);
+            let has_ended = error == Errno::SRCH || card.home.settled(card.board) == State::Ended;
+            let failed = || remote::failed("process_vm_readv", error, end - start, *name);
+            return if has_ended { Ok(Carried::Abandoned) } else { Err(failed()) };
         }
         let last = self.share.finish(self.turn, &pieces);
         drop(entered);

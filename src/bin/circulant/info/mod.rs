@@ -23,7 +23,8 @@ use crate::output::print;
 /// Show this machine, which transports, libfabric and providers there are, what is chosen and why, and what it takes.
 ///
 /// No other rank is asked. Libfabric is opened to be asked for its providers, as ranks do, but no endpoint is; without it,
-/// it says how to get it. A variable with a value that is none is told, and taken as not set.
+/// it says how to get it. Where a setting has a value that is none, the first such is told, and all settings are taken as
+/// not set.
 ///
 /// The exit code is 0; 1 where --provider names one that cannot be used here; 2 where there is none of that name.
 #[derive(clap::Args)]

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use circulant::algorithm::groups::Groups;
 use circulant::algorithm::{self, Entry, Nesting};
+use circulant::boot::launcher::MOST;
 use circulant::collective::Collective;
 use circulant::comm::settings::Settings;
 use circulant::comm::{Call, Choice, Communicator};
@@ -42,6 +43,8 @@ const ALL: &str = "all";
 /// What is measured unless something else is asked for.
 const SIZES: Sizes = Sizes::new(4, 4 << 20);
 const FACTOR: u32 = 4;
+/// Counts that are looked at before ranks start, of all ranks' data together: those of a million take a moment.
+const LOOKS: usize = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -212,8 +215,8 @@ impl Arguments {
 
     /// What ranks that are to be started here cannot do: said once, before they start, rather than by each.
     fn check_start(&self, collective: Collective) -> Result<()> {
-        // A job of no ranks is the launcher's to refuse.
-        let Some(ranks) = self.world.ranks.filter(|&ranks| ranks > 0) else { return Ok(()) };
+        // A job of none, or of more than there can be, is the launcher's to refuse.
+        let Some(ranks) = self.world.ranks.filter(|ranks| (1..=MOST).contains(ranks)) else { return Ok(()) };
         self.check_ranks(collective, ranks)?;
         let nodes = self.world.nodes.unwrap_or(1);
         let known = (1..=ranks).contains(&nodes);
@@ -222,7 +225,7 @@ impl Arguments {
         if let Some(entry) = entry {
             fit::check_groups(&call(collective), entry, &Groups::runs(ranks, nodes), 1)?;
         }
-        self.check_room(collective, ranks, 0..ranks)
+        self.check_room(collective, ranks, &(0..ranks).collect::<Vec<_>>())
     }
 
     /// What ranks that have met cannot do.
@@ -233,8 +236,7 @@ impl Arguments {
             return Err(Error::argument(call(collective), what, "leave it out"));
         }
         if let Some(layout) = comm.layout() {
-            let neighbours = layout.ranks_of(layout.node(comm.rank()));
-            self.check_room(collective, comm.size(), neighbours.iter().copied())?;
+            self.check_room(collective, comm.size(), layout.ranks_of(layout.node(comm.rank())))?;
         }
         match self.subjects(comm, collective, self.kinds()[0]).first() {
             Some(subject) if !self.compares() => {
@@ -250,28 +252,24 @@ impl Arguments {
 
     /// Whether there is memory for these ranks of so many, which are on one node: the kernel gives each as much as it asks
     /// for, and ends somebody when they use it.
-    fn check_room(
-        &self,
-        collective: Collective,
-        size: u32,
-        neighbours: impl Iterator<Item = Rank>,
-    ) -> Result<()> {
+    fn check_room(&self, collective: Collective, size: u32, neighbours: &[Rank]) -> Result<()> {
         let (Some(room), Some(&most)) = (room::left(), self.totals().last()) else { return Ok(()) };
         let of_kind = |kind, rank| {
             let subject = Subject::new(collective, kind, Place { rank, size }, self.root(), most);
             Memory::bytes(self.tense, &subject)
         };
         let of_rank = |rank| self.kinds().into_iter().map(|kind| of_kind(kind, rank)).max().unwrap_or(0);
-        let (count, bytes) = neighbours
-            .fold((0, 0_u64), |(count, bytes), rank| (count + 1, bytes.saturating_add(of_rank(rank))));
+        // Each rank's data take a look at all counts: of many ranks some are looked at.
+        let some = neighbours.iter().take((LOOKS / size as usize).max(1));
+        let bytes = some.fold(0_u64, |bytes, &rank| bytes.saturating_add(of_rank(rank)));
         if bytes <= room.bytes {
             return Ok(());
         }
         let what = format!(
-            "{} has {} bytes left, and the data of {} on this machine are {bytes}",
+            "{} has {} bytes left, and the data of {} on this node are {bytes} or more",
             room.of,
             room.bytes,
-            counted(count, "rank")
+            counted(neighbours.len() as u32, "rank")
         );
         Err(Error::argument(call(collective), what, room.of.cure()))
     }

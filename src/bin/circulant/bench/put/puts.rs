@@ -57,7 +57,7 @@ impl Puts {
         let transport = carrier.transport();
         let mut memory = transport.allocate(bytes.max(1))?;
         // Pages never written are all the same page of zeros, which a cache holds.
-        memory.fill(place.rank as u8 + 1);
+        let _is_new = memory.fill(place.rank as u8 + 1);
         let region = transport.register(memory)?;
         let word = Word { keys: region.remote, address };
         let words = meeting.connect(&mut carrier, word)?;
