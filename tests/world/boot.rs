@@ -35,7 +35,7 @@ fn a_provider_that_cannot_be_had() {
         "psm3",
     );
     both_say(&["no transport: udp (never: it has no RMA)"], "CIRCULANT_PROVIDER", "udp");
-    both_say(&["provider: `tpc` is not known; use one of opx, psm2, "], "CIRCULANT_PROVIDER", "tpc");
+    both_say(&["provider: `tpc` is not known; use one of psm2, psm3, opx, "], "CIRCULANT_PROVIDER", "tpc");
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn malformed_arguments() {
         ),
         (
             "bench broadcast -n 2 -m 900000G",
-            "the data of 2 ranks on this machine are 1932735283200000; ask for less",
+            "the data of 2 ranks on this node are 1932735283200000 or more; ask for less",
         ),
         ("check 9..=3", "the range is empty"),
         ("schedule 5 --rank 9", "no rank 9 among 5"),
