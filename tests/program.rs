@@ -7,13 +7,17 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_circulant");
 
 /// As whoever has set none of its variables, and has no launcher.
 fn program(arguments: &str) -> Command {
-    let mut program = Command::new(PROGRAM);
+    let mut program = unset(Command::new(PROGRAM));
+    program.args(arguments.split_whitespace()).stdin(Stdio::null());
+    program
+}
+
+fn unset(mut program: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         if ["CIRCULANT_", "PMI", "FI_"].iter().any(|own| name.to_string_lossy().starts_with(own)) {
             program.env_remove(name);
         }
     }
-    program.args(arguments.split_whitespace()).stdin(Stdio::null());
     program
 }
 
@@ -139,7 +143,7 @@ fn two_ranks_on_one_core_get_no_verdict() {
     let script = format!("exec taskset -c $0 '{PROGRAM}' bench put -n 2 -m 8 -t 0 --provider tcp --baseline");
     let cpu = rustix::thread::sched_getaffinity(None).unwrap();
     let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|&at| cpu.is_set(at)).unwrap().to_string();
-    let output = Command::new("sh").args(["-c", &script, &first]).output().unwrap();
+    let output = unset(Command::new("sh")).args(["-c", &script, &first]).output().unwrap();
     if err(&output).contains("dlopen") {
         return; // There is no libfabric here.
     }
@@ -157,6 +161,8 @@ fn info_tells_a_bad_value_and_goes_on() {
         assert!(text.contains(&format!("\nvariables  {name}={value} is no ")), "{text}");
         assert!(text.contains("\nvariables that are read"), "{text}");
     }
+    let two = program("info").env("CIRCULANT_STALL", "bar").env("CIRCULANT_LEADERS", "0").output().unwrap();
+    assert_eq!(out(&two).matches("\nvariables  CIRCULANT_").count(), 2, "{}", out(&two));
     let output = program("info").env("CIRCULANT_BOOT", "rendezvous").output().unwrap();
     assert!(out(&output).contains("\nboot       MASTER_ADDR"), "{}", out(&output));
 }

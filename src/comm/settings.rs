@@ -54,19 +54,38 @@ impl Settings {
         Limits { tell: set(self.stall), end: set(self.timeout) }
     }
 
-    /// From the environment; fails where a number is none.
+    /// From the environment; fails where a value is none.
     pub fn from_environment() -> Result<Settings> {
+        let (settings, refused) = Settings::read();
+        refused.into_iter().next().map_or(Ok(settings), Err)
+    }
+
+    /// The same, where values that are none are told, and taken as not set.
+    pub fn read() -> (Settings, Vec<Error>) {
         let word = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        Ok(Settings {
+        let mut refused = Vec::new();
+        let settings = Settings {
             provider: word("CIRCULANT_PROVIDER"),
             interface: word("CIRCULANT_INTERFACE"),
-            shm_copy: way(word("CIRCULANT_SHM_COPY"))?,
-            domains: domains(word("CIRCULANT_DOMAINS"))?,
-            leaders: leaders(word("CIRCULANT_LEADERS"))?,
-            stall: seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(STALL))?,
-            timeout: seconds("CIRCULANT_TIMEOUT", word("CIRCULANT_TIMEOUT"), None)?,
-        })
+            shm_copy: taken(way(word("CIRCULANT_SHM_COPY")), None, &mut refused),
+            domains: taken(domains(word("CIRCULANT_DOMAINS")), None, &mut refused),
+            leaders: taken(leaders(word("CIRCULANT_LEADERS")), None, &mut refused),
+            stall: taken(
+                seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(STALL)),
+                Some(STALL),
+                &mut refused,
+            ),
+            timeout: taken(seconds("CIRCULANT_TIMEOUT", word("CIRCULANT_TIMEOUT"), None), None, &mut refused),
+        };
+        (settings, refused)
     }
+}
+
+fn taken<T>(read: Result<T>, default: T, refused: &mut Vec<Error>) -> T {
+    read.unwrap_or_else(|error| {
+        refused.push(error);
+        default
+    })
 }
 
 fn way(value: Option<String>) -> Result<Option<Way>> {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const LONGEST: Duration = Duration::from_micros(400);
 /// How many polls it makes before it offers its core, at least and at most: some 5 to 80 µs, where a poll is a few looks
 /// at memory, and 1 to 20, where it is a system call. Of two ranks that were put on one core, a barrier takes 9 µs so, and
-/// 75 where polls are never fewer.
+/// 62 where polls are never fewer.
 const LOOKS: (u32, u32) = (64, 1024);
 const CALLS: (u32, u32) = (2, 32);
 /// How often a rank among others offers its core before it sleeps, in these two cases: enough for each of some dozen

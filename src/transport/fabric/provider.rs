@@ -70,9 +70,12 @@ impl Choice {
 
 /// The version of the libfabric that is there: `1.17`.
 pub fn version() -> Result<String> {
+    library().map(|library| sys::version_text(number(library)))
+}
+
+fn number(library: &Functions) -> u32 {
     // SAFETY: - takes nothing and reads a constant
-    let version = unsafe { library()?.fi_version() };
-    Ok(sys::version_text(version))
+    unsafe { library.fi_version() }
 }
 
 /// Chooses a provider. Fails with each that was considered and what it lacks.
@@ -168,8 +171,7 @@ fn usable(
         Offer::OnRequest(why) if request.provider.is_none() => return Err(format!("only by request: {why}")),
         _ => {}
     }
-    // SAFETY: - takes nothing and reads a constant
-    let version = unsafe { library.fi_version() };
+    let version = number(library);
     if version < quirk.since {
         let [there, first] = [version, quirk.since].map(sys::version_text);
         return Err(format!("its puts carry no notices in libfabric {there}, before {first}"));

@@ -58,7 +58,7 @@ use crate::rank::{Place, Rank};
 use board::{Board, NOTICES};
 use card::Card;
 use distance::{Copy, Distance};
-use home::{Home, LetWrite, Pipe, State, UNCLEAR};
+use home::{Home, LetWrite, MOMENT, Pipe, State, UNCLEAR};
 use joint::{Begun, Joint};
 use peer::{Handles, Peer, Reach, Windows};
 use remote::SEGMENTS;
@@ -156,9 +156,7 @@ const IN_FLIGHT: usize = 256;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
 const OWN_CACHE: usize = if cfg!(miri) { 0 } else { 1 << 20 };
 const LARGEST_OWN_CACHE: usize = 4 << 20;
-/// How long to leave a rank alone that is about to leave the gate.
-const MOMENT: Duration = Duration::from_micros(20);
-/// And one that has been there for long.
+/// How long to leave a rank alone that has been in the gate for long.
 const LONG_MOMENT: Duration = Duration::from_millis(5);
 /// How long a rank without patience leaves a target alone whose chunks are full: some times what that takes to empty
 /// them, and so long that a fabric that naps beside it stays awake.

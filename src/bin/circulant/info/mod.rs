@@ -23,8 +23,7 @@ use crate::output::print;
 /// Show this machine, which transports, libfabric and providers there are, what is chosen and why, and what it takes.
 ///
 /// No other rank is asked. Libfabric is opened to be asked for its providers, as ranks do, but no endpoint is; without it,
-/// it says how to get it. Where a setting has a value that is none, the first such is told, and all settings are taken as
-/// not set.
+/// it says how to get it. A setting with a value that is none is told, and taken as not set.
 ///
 /// The exit code is 0; 1 where --provider names one that cannot be used here; 2 where there is none of that name.
 #[derive(clap::Args)]
@@ -70,9 +69,7 @@ const VARIABLES: [(&str, &str); 23] = [
 impl Arguments {
     /// Prints all there is to know.
     pub fn run(self) -> Outcome {
-        let settings = Settings::from_environment();
-        let refused = settings.as_ref().err().map(words);
-        let settings = settings.unwrap_or_else(|_| without_bad_values());
+        let (settings, refused) = Settings::read();
         if let Some(name) = &self.provider
             && fabric::version().is_ok()
             && Wanted::of(Some(name)).takes_fabric()
@@ -97,8 +94,8 @@ impl Arguments {
             line(out, "libfabric", &library())?;
             line(out, "machine", &machine())?;
             line(out, "boot", &launcher())?;
-            if let Some(refused) = refused {
-                line(out, "variables", &refused)?;
+            for refused in &refused {
+                line(out, "variables", &words(refused))?;
             }
             machine::draw(out)?;
             writeln!(out, "\ntransports, best first; -> is chosen for ranks on this machine")?;
@@ -118,13 +115,6 @@ impl Arguments {
 
 fn unusable(provider: &str) -> Error {
     Error::NoTransport(format!("{provider} cannot be used here, as the list says"))
-}
-
-/// What is to be considered where some variable has a value that is none.
-fn without_bad_values() -> Settings {
-    let word = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
-    let (provider, interface) = (word("CIRCULANT_PROVIDER"), word("CIRCULANT_INTERFACE"));
-    Settings { provider, interface, ..Settings::default() }
 }
 
 /// An error in a line that has a name already.

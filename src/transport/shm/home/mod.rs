@@ -67,8 +67,8 @@ impl Home {
 /// How long a process may be neither seen nor known to have ended: the last thread of one that is being killed
 /// needs less.
 pub const UNCLEAR: Duration = Duration::from_secs(2);
-/// Until it is looked at again.
-const MOMENT: Duration = Duration::from_micros(20);
+/// Until a process that is about to do something is looked at again.
+pub const MOMENT: Duration = Duration::from_micros(20);
 
 /// Why something of another process cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
