@@ -11,6 +11,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// Seconds for which it is done untimed: on a virtual machine that idled, memory is slow for as long.
 const WARM_UP: f64 = 0.1;
 
+/// Rests that are slept through. From shorter ones ranks would wake microseconds apart: they look at the clock until it is
+/// time.
+const SLEPT: Duration = Duration::from_micros(100);
+
 /// What is timed: the same on all ranks.
 pub type Act<'a> = &'a mut dyn FnMut() -> Result<()>;
 
@@ -73,13 +77,18 @@ impl Timing {
     }
 }
 
-/// Sleeps until the time that rank 0 names, which all read from one clock.
+/// Waits until the time that rank 0 names, which all read from one clock.
 fn start_by_the_clock(comm: &Communicator, rest: Duration) -> Result<()> {
-    let mut start = [nanoseconds().saturating_add(rest.as_nanos() as i64)];
+    let after_rest = || nanoseconds().saturating_add(rest.as_nanos() as i64);
+    let mut start = [after_rest()];
     comm.run(&mut start, Call::broadcast(0))?;
-    let left = start[0].saturating_sub(nanoseconds());
     // Another machine's clock shows anything.
-    sleep(Duration::from_nanos(left.max(0).unsigned_abs()).min(rest));
+    let start = start[0].min(after_rest());
+    let left = || start.saturating_sub(nanoseconds()).max(0).unsigned_abs();
+    if rest >= SLEPT {
+        sleep(Duration::from_nanos(left()));
+    }
+    while left() > 0 {}
     Ok(())
 }
 
