@@ -161,8 +161,6 @@ impl Communicator {
         let mut engines =
             transports.into_iter().zip(slots).zip(Kin::world(p)?).map(engine).collect::<Result<Vec<_>>>()?;
         engines.iter_mut().for_each(|engine| engine.limit_puts(max_put));
-        // Trials go all ways, whatever takes how long.
-        engines.iter_mut().for_each(Engine::show_soon);
         let communicator = |(rank, engine)| {
             Communicator::new(World::new(engine, None, Hierarchy::default(), None), Place { rank, size: p })
         };

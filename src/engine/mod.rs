@@ -56,7 +56,7 @@ use crowd::Crowd;
 use events::Events;
 use leg::Rule;
 use mail::Waiting;
-use operation::{Ends, Io, Operation, Parts, Path, Pumped, Unsettled};
+use operation::{Ends, Io, Operation, Parts, Path, Pumped};
 use patience::Patience;
 use rest::{Ask, Rest};
 use slots::{Card, Slots, There};
@@ -95,8 +95,6 @@ pub struct Engine {
     meanwhile: Option<fn()>,
     napped: bool,
     crowd: Arc<Crowd>,
-    /// Whether it shows what would fit into slots, too: to wait until it is read takes long where readers wait for a core.
-    shows_soon: bool,
     /// A thread carries it on, though it may have let others in for a moment.
     carried: bool,
     /// How many others wait for an operation.
@@ -161,7 +159,6 @@ impl Engine {
             meanwhile: None,
             napped: false,
             crowd: Arc::new(Crowd::new()?),
-            shows_soon: ranks_per_core <= 1.0,
             carried: false,
             awaiting: 0,
             turns: 0,
@@ -175,11 +172,6 @@ impl Engine {
     /// Who and how many we are.
     pub fn place(&self) -> Place {
         self.io.transport.place()
-    }
-
-    /// Shows what would fit into slots, however many ranks there are to a core.
-    pub fn show_soon(&mut self) {
-        self.shows_soon = true;
     }
 
     /// How many calls it has made.
@@ -334,32 +326,25 @@ impl Engine {
 
     /// Starts an operation that is at rest; one that runs is an error.
     pub fn start(&mut self, handle: Handle) -> Result<()> {
-        self.start_after(handle, 0, Unsettled::default())
+        self.start_after(handle, 0)
     }
 
-    /// Starts an operation of which so many steps of its line have been taken, and have left something.
-    fn start_after(&mut self, handle: Handle, steps: usize, left: Unsettled) -> Result<()> {
+    /// Starts an operation of which so many steps of its line have been taken.
+    fn start_after(&mut self, handle: Handle, steps: usize) -> Result<()> {
         self.check_at_rest(handle)?;
         self.vigil.makes_one();
         let turn = self.turns;
         self.turns += 1;
         let Some(call) = self.stir(handle, |operation| {
             operation.start(turn);
+            operation.catch_up(steps);
             operation.call()
         }) else {
             return Ok(());
         };
-        self.catch_up(handle, steps, left)?;
         let told = if self.waiting.is_empty() { Ok(()) } else { self.tell_sources(handle) };
         let begun = told.and_then(|()| self.deliver_waiting(call)).and_then(|()| self.pump());
         begun.map_err(|error| self.fail(error))
-    }
-
-    fn catch_up(&mut self, handle: Handle, steps: usize, left: Unsettled) -> Result<()> {
-        match self.operations.get_mut(handle) {
-            Some(Some(entry)) if steps > 0 => entry.operation.catch_up(steps, left, &self.io),
-            _ => Ok(()),
-        }
     }
 
     /// Tells an operation's sources that it is ready before it takes in what waits for it: they have their half to do.
@@ -392,11 +377,11 @@ impl Engine {
             entry.operation.ask = ask.map(Ask::into_owned);
             entry.operation.attend();
         }
-        self.start_or_forget(handle, 0, Unsettled::default())
+        self.start_or_forget(handle, 0)
     }
 
-    fn start_or_forget(&mut self, handle: Handle, steps: usize, left: Unsettled) -> Result<Handle> {
-        let started = self.start_after(handle, steps, left);
+    fn start_or_forget(&mut self, handle: Handle, steps: usize) -> Result<Handle> {
+        let started = self.start_after(handle, steps);
         if started.is_err() {
             self.forget(handle);
         }

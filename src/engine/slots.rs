@@ -333,7 +333,7 @@ impl Slots {
         let peer = channel.rank;
         let Some((slot, seal)) = channel.there.next(channel.free) else { return Ok(false) };
         head[CREDITS] = channel.owed;
-        let bytes = data.map_or(0, |(_, segments)| segments.iter().map(|segment| segment.len).sum());
+        let bytes: usize = data.iter().flat_map(|(_, segments)| *segments).map(|segment| segment.len).sum();
         assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
         let notice = Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode();
         let (area, room) = (channel.area_there, channel.area_there.saturating_sub(bank.slot));
@@ -390,6 +390,14 @@ impl Slots {
         Ok(header)
     }
 
+    /// The first bytes of a message that has just landed, as they lie there.
+    pub fn head(&self, landed: Landed) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        let (inbox, offset) = self.place(landed);
+        inbox.read(offset, &mut head);
+        head
+    }
+
     /// Where a message's data lie, and how many bytes there may be.
     pub fn payload(&self, landed: Landed) -> (&Memory, usize, usize) {
         let (inbox, offset) = self.place(landed);
@@ -433,38 +441,45 @@ impl Slots {
         self.banks[bank].inbox.memory.prefetch(at + LINE, (HEAD + bytes).saturating_sub(LINE).min(AT_ONCE));
     }
 
-    /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::news) of it. With the first bytes
-    /// of its head, as they lie there.
-    pub fn see(&mut self, Expected { landed, .. }: Expected) -> (Landed, [u8; HEAD]) {
-        let head = self.pass(landed);
+    /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::is_news) of it.
+    pub fn see(&mut self, Expected { landed, .. }: Expected) -> Landed {
+        self.pass(landed);
         self.channels[landed.channel].untold[landed.slot] += 1;
         self.ahead += 1;
-        (landed, head)
+        landed
     }
 
-    /// A message with this head has come. Where the slot moves on, what lies there must not be taken for the next one's seal.
-    fn pass(&mut self, Landed { channel: number, slot }: Landed) -> [u8; HEAD] {
+    /// A message has come. Where the slot moves on, what lies there must not be taken for the next one's seal.
+    fn pass(&mut self, Landed { channel: number, slot }: Landed) {
         let channel = &mut self.channels[number];
         let bank = &self.banks[channel.bank];
         let (place, room) = (bank.place(number, slot), bank.room());
         let memory = &bank.inbox.memory;
-        let head = memory.bytes(place + channel.here.next_at(slot, room));
-        if let Some(next) = channel.here.pass(slot, call::data_bytes(&head), room) {
+        let bytes = if room == 0 {
+            0
+        } else {
+            let mut head = [0; HEAD];
+            memory.read(place + channel.here.next_at(slot, room), &mut head);
+            call::data_bytes(&head)
+        };
+        if let Some(next) = channel.here.pass(slot, bytes, room) {
             memory.unseal(place + next);
         }
-        head
     }
 
-    /// A notice tells of a message: the first bytes of its head, unless it was [seen](Self::see) before.
-    pub fn news(&mut self, landed: Landed) -> Option<[u8; HEAD]> {
+    /// A notice tells of a message: whether it was not [seen](Self::see) before.
+    pub fn is_news(&mut self, landed: Landed) -> bool {
         let untold = &mut self.channels[landed.channel].untold[landed.slot];
         match untold.checked_sub(1) {
             Some(rest) => {
                 *untold = rest;
                 self.ahead -= 1;
-                None
+                false
             }
-            None => Some(self.pass(landed)),
+            None => {
+                self.pass(landed);
+                true
+            }
         }
     }
 
@@ -677,12 +692,12 @@ mod tests {
                 other => panic!("{other:?}"),
             };
             let landed = if chance.bool() {
-                let (landed, _) = target.see(expected);
-                assert!(target.news(told(other.next_notice().unwrap())).is_none());
+                let landed = target.see(expected);
+                assert!(!target.is_news(told(other.next_notice().unwrap())));
                 landed
             } else {
                 let landed = told(other.next_notice().unwrap());
-                assert!(target.news(landed).is_some());
+                assert!(target.is_news(landed));
                 landed
             };
             assert_eq!(
@@ -732,7 +747,7 @@ mod tests {
             assert!(source.send(&mut one, &mut tokens, 0, &mut head, None).unwrap());
             let seen = target.expected(0).filter(|&expected| target.has_come(expected));
             assert_eq!(seen.is_some(), number < u32::from(AHEAD), "message {number}");
-            let (landed, head) = match seen {
+            let landed = match seen {
                 Some(expected) => target.see(expected),
                 None => loop {
                     // Those that were seen are told of first, and are no news.
@@ -741,13 +756,13 @@ mod tests {
                     };
                     let landed = Landed { channel: channel as usize, slot: slot.into() };
                     notices += 1;
-                    if let Some(head) = target.news(landed) {
-                        break (landed, head);
+                    if target.is_news(landed) {
+                        break landed;
                     }
                     assert!(notices <= AHEAD);
                 },
             };
-            assert_eq!(head[4..8], number.to_le_bytes());
+            assert_eq!(target.head(landed)[4..8], number.to_le_bytes());
             target.release(landed);
             if notices > 0 {
                 return assert_eq!(notices, AHEAD + 1);

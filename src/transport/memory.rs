@@ -4,7 +4,7 @@
 //! ever given out from here, as a peer may write them at any time: they are copied in and out.
 
 use std::cell::Cell;
-use std::ptr::{NonNull, copy_nonoverlapping};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering, fence};
 
@@ -165,16 +165,6 @@ impl Memory {
         unsafe { copy(self.address().as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
-    /// So many bytes from `offset` on. Panics where the range is exceeded, as slices do.
-    #[inline]
-    pub(crate) fn bytes<const N: usize>(&self, offset: usize) -> [u8; N] {
-        self.check(offset, N);
-        let mut bytes = [0; N];
-        // SAFETY: as in `read`
-        unsafe { copy_nonoverlapping(self.address().as_ptr().add(offset), bytes.as_mut_ptr(), N) };
-        bytes
-    }
-
     /// Writes the same into every byte of what is new, and nobody else's: whether it was.
     #[must_use]
     pub fn fill(&mut self, byte: u8) -> bool {
@@ -297,16 +287,12 @@ impl Memory {
         })
     }
 
-    #[inline]
     fn check(&self, offset: usize, len: usize) {
-        if offset.checked_add(len).is_none_or(|end| end > self.len()) {
-            self.exceeded(offset, len);
-        }
-    }
-
-    #[cold]
-    fn exceeded(&self, offset: usize, len: usize) -> ! {
-        panic!("bytes {offset}..+{len} of a memory of {} bytes", self.len())
+        assert!(
+            offset.checked_add(len).is_some_and(|end| end <= self.len()),
+            "bytes {offset}..+{len} of a memory of {} bytes",
+            self.len()
+        );
     }
 }
 

@@ -52,7 +52,7 @@ pub struct Arrivals {
     partial: Vec<Partial>,
     /// Sources that are to be told that slots of theirs are empty again, each once.
     due: VecDeque<usize>,
-    /// By which channels sources are to be told that what they have shown has been read, with its round.
+    /// Sources that are to be told that what they have shown has been read, with its round.
     loaded: VecDeque<(usize, u32)>,
 }
 
@@ -203,7 +203,7 @@ impl Arrivals {
         course: &mut Course,
         io: &mut Io,
     ) -> Result<std::result::Result<(), Unexpected>> {
-        if !is_to_come(round, course) {
+        if !is_to_come(round, course) || !course.is_direct() {
             return Ok(Err(Unexpected { round }));
         }
         let source = course.plan().round(round).arrival.map(|leg| leg.peer);
@@ -217,7 +217,7 @@ impl Arrivals {
         if let ([stretch], true) = (&all[..], is_open && from.bytes() < bytes) {
             let (_, rest) = stretch.split(bytes - from.bytes());
             let landing = course.plan().round(round).landing;
-            let landed = from.land(&[rest], landing, course.shore(), &mut *io.transport)?;
+            let landed = from.land(&[rest], landing, course, &mut *io.transport)?;
             drop(all);
             if !landed {
                 return Ok(Ok(()));
@@ -229,7 +229,7 @@ impl Arrivals {
         if from.bytes() != bytes {
             return Ok(Err(Unexpected { round }));
         }
-        if stored || self.intake.is_at(round) && may_take(round, course) {
+        if stored || self.intake.is_at(round) {
             return self.load(round, from, course, io).map(|_| Ok(()));
         }
         Ok(self.intake.keep(round, Early::Shown(from)))
@@ -338,11 +338,9 @@ impl Arrivals {
     /// more.
     fn load(&mut self, round: u32, from: Shown, course: &mut Course, io: &mut Io) -> Result<bool> {
         let landing = course.plan().round(round).landing;
-        let into = course.stretches(round, Side::Arrival);
-        if !from.land(&into, landing, course.shore(), &mut *io.transport)? {
+        if !from.land(&course.stretches(round, Side::Arrival), landing, course, &mut *io.transport)? {
             return Ok(false);
         }
-        drop(into);
         self.let_go_of(from, round, course, io)?;
         self.all_of(round, course).map(|()| true)
     }
@@ -362,15 +360,10 @@ impl Arrivals {
     fn let_go_of(&mut self, from: Shown, round: u32, course: &Course, io: &mut Io) -> Result<()> {
         drop(from);
         self.pass_pieces(round, course.rule.piece);
-        self.has_loaded(round, course, io)?;
+        let source = course.plan().round(round).arrival;
+        let number = source.and_then(|leg| self.index.find(leg.peer));
+        self.loaded.extend(number.map(|number| (number, round)));
         self.tell_loaded(course, io).map(|_| ())
-    }
-
-    /// What was shown for a round has been read, and its source is to be told.
-    pub fn has_loaded(&mut self, round: u32, course: &Course, io: &Io) -> Result<()> {
-        let Some(source) = course.plan().round(round).arrival else { return Ok(()) };
-        self.loaded.push_back((course.channel(source.peer, io)?, round));
-        Ok(())
     }
 
     /// The whole of a leg has come, whatever of it would have been put directly.
@@ -467,8 +460,8 @@ impl Arrivals {
 
     /// Tells sources that what they show has been read; false where one could not be told.
     pub fn tell_loaded(&mut self, course: &Course, io: &mut Io) -> Result<bool> {
-        while let Some(&(channel, round)) = self.loaded.front() {
-            if !io.send(channel, &course.header(Kind::Loaded { round }), None)? {
+        while let Some(&(number, round)) = self.loaded.front() {
+            if !io.send(self.sources[number].channel, &course.header(Kind::Loaded { round }), None)? {
                 return Ok(false);
             }
             self.loaded.pop_front();

@@ -8,20 +8,15 @@
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
-use super::shown;
 use crate::engine::call::{Call, DataHead};
-use crate::engine::leg::{Stretch, Stretches, total};
-use crate::engine::task::{Operands, Source};
+use crate::engine::leg::{Stretches, total};
+use crate::engine::task::Operands;
 use crate::fold::Fold;
 use crate::plan::{Landing, Needs, Plan, Round, Side};
-use crate::transport::Region;
 use crate::transport::memory::Memory;
 
 /// Rounds of the longest line: the plans of small calls have fewer, but for chains of many ranks.
 const MOST_ROUNDS: u32 = 64;
-/// Bytes of a put from where on it is shown, where its target can read it: it is copied once then and not twice, and its
-/// source waits until that is done.
-const SHOWN: usize = 8 << 10;
 
 /// The steps of one rank.
 pub struct Line {
@@ -29,69 +24,10 @@ pub struct Line {
     pub heads: DataHead,
     /// What is done, one after the other.
     pub steps: Box<[Step]>,
-    /// The rounds that have an arrival.
-    pub arrivals: Rounds,
+    /// The rounds that have an arrival, a bit each.
+    pub arrivals: u64,
     /// What is awaited comes [soon](super::Pace::soon).
     pub soon: bool,
-}
-
-/// Some of a line's rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rounds(u64);
-
-impl Rounds {
-    /// Whether it is among them.
-    pub fn has(self, round: u32) -> bool {
-        self.0 & bit(round) != 0
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// The first of them.
-    pub fn first(self) -> Option<u32> {
-        (!self.is_empty()).then_some(self.0.trailing_zeros())
-    }
-
-    /// One more.
-    pub fn insert(&mut self, round: u32) {
-        self.0 |= bit(round);
-    }
-
-    /// One less; false where it was not among them.
-    pub fn remove(&mut self, round: u32) -> bool {
-        let had = self.has(round);
-        self.0 &= !bit(round);
-        had
-    }
-}
-
-impl FromIterator<u32> for Rounds {
-    fn from_iter<I: IntoIterator<Item = u32>>(rounds: I) -> Self {
-        Rounds(rounds.into_iter().fold(0, |all, round| all | bit(round)))
-    }
-}
-
-fn bit(round: u32) -> u64 {
-    1_u64.checked_shl(round).unwrap_or(0)
-}
-
-/// What steps that were taken have not brought to an end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Unsettled {
-    /// The rounds whose put was shown, and has not been read.
-    pub unread: Rounds,
-    /// The rounds whose arrival was shown here and has been read, which its source is to be told.
-    pub untold: Rounds,
-}
-
-impl Unsettled {
-    /// Whether there is nothing.
-    pub fn is_settled(self) -> bool {
-        self == Unsettled::default()
-    }
 }
 
 /// A message that is sent or taken in.
@@ -112,10 +48,6 @@ pub enum Act {
         channel: usize,
         /// Where they are from.
         from: Segments,
-        /// Whether they are worth being shown where they are.
-        long: bool,
-        /// Whether nothing lands there, if what arrives lands in the same memory.
-        lasts: bool,
     },
     /// Takes them in, once they are there.
     TakeIn {
@@ -136,8 +68,6 @@ pub struct Errand<'e> {
     pub iteration: u32,
     /// What is put.
     pub from: &'e Memory,
-    /// The same, where others may be able to read it.
-    pub region: Option<&'e Region>,
     /// Where it lands.
     pub to: &'e Memory,
     /// How arrivals are combined, where the plan folds.
@@ -148,22 +78,8 @@ impl<'e> Errand<'e> {
     /// A start of a call.
     pub fn new(call: Call, iteration: u32, operands: Operands<'e>) -> Self {
         let Operands { from, to, fold } = operands;
-        let region = match from {
-            Source::Registered(region) => Some(region),
-            Source::Unregistered(_) => None,
-        };
         let (from, to) = (from.memory(), to.unwrap_or(from).memory());
-        Errand { call, iteration, from, region, to, fold: fold.map(|fold| &**fold) }
-    }
-
-    /// Whether what arrives lands in another memory than that which is put from.
-    pub fn is_apart(&self) -> bool {
-        let range = |memory: &Memory| {
-            let start = memory.address().addr().get();
-            start..start.saturating_add(memory.len())
-        };
-        let (from, to) = (range(self.from), range(self.to));
-        from.end <= to.start || to.end <= from.start
+        Errand { call, iteration, from, to, fold: fold.map(|fold| &**fold) }
     }
 
     /// Where what arrives lands.
@@ -179,8 +95,9 @@ impl Line {
             return None;
         }
         let order = order(course.plan())?;
-        let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival).map(|(round, _)| *round).collect();
-        let steps = order.iter().map(|&(round, side)| step(course, io, round, side, &order));
+        let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
+        let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
+        let steps = order.into_iter().map(|(round, side)| step(course, io, round, side));
         let (heads, steps) = (DataHead::new(course.call), steps.collect::<Option<_>>()?);
         Some(Line { heads, steps, arrivals, soon: course.pace.soon })
     }
@@ -226,16 +143,13 @@ fn is_due(round: &Round, arrived: u32) -> bool {
     }
 }
 
-/// The step of a round's leg, one of `all`.
-fn step(course: &Course, io: &Io, round: u32, side: Side, all: &[(u32, Side)]) -> Option<Step> {
+fn step(course: &Course, io: &Io, round: u32, side: Side) -> Option<Step> {
     let stretches: Stretches = course.stretches(round, side).iter().copied().collect();
     let bytes = total(&stretches) as u64;
     let act = match side {
         Side::Put => {
             let channel = course.channel(course.plan().round(round).put?.peer, io).ok()?;
-            let long = bytes >= SHOWN as u64 && shown::fits(&stretches);
-            let lasts = long && !is_written(&stretches, course, all);
-            Act::Put { channel, from: segments(&stretches), long, lasts }
+            Act::Put { channel, from: segments(&stretches) }
         }
         Side::Arrival => {
             let Round { arrival, landing, .. } = course.plan().round(round);
@@ -244,15 +158,6 @@ fn step(course: &Course, io: &Io, round: u32, side: Side, all: &[(u32, Side)]) -
         }
     };
     Some(Step { round, bytes, act })
-}
-
-/// Whether something lands in any of `all` steps at as much from the beginning of its memory as these bytes lie.
-fn is_written(stretches: &[Stretch], course: &Course, all: &[(u32, Side)]) -> bool {
-    let overlap = |one: &Stretch, other: &Stretch| one.at < other.at + other.len && other.at < one.at + one.len;
-    all.iter().filter(|(_, side)| *side == Side::Arrival).any(|&(round, side)| {
-        let landing = course.stretches(round, side);
-        stretches.iter().any(|own| landing.iter().any(|its| overlap(own, its)))
-    })
 }
 
 #[cfg(test)]

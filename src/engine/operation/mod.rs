@@ -23,9 +23,9 @@ mod turns;
 
 pub use course::{Ends, Pace, Parts, Path, Unequal};
 pub use io::Io;
-pub use line::{Act, Errand, Line, Rounds, Step, Unsettled};
+pub use line::{Act, Errand, Line, Step};
 pub use payload::{Payload, Shore};
-pub use shown::{Message as ShownMessage, Shown, message as shown_message};
+pub use shown::Shown;
 
 use std::sync::Arc;
 
@@ -140,26 +140,15 @@ impl Operation {
         self.course.grow_old(by);
     }
 
-    /// Lets the run know, at its beginning, that so many steps of the line have been taken, and what they have `left`.
-    pub fn catch_up(&mut self, steps: usize, left: Unsettled, io: &Io) -> Result<()> {
-        let Some(Some(line)) = &self.line else { return Ok(()) };
+    /// Lets the run know, at its beginning, that so many steps of the line have been taken.
+    pub fn catch_up(&mut self, steps: usize) {
+        let Some(Some(line)) = &self.line else { return };
         for step in &line.steps[..steps] {
             match step.act {
-                Act::Put { .. } => {
-                    self.course.run.put_before(step.round);
-                    if left.unread.has(step.round) {
-                        self.puts.has_shown(step.round, &self.course);
-                    }
-                }
-                Act::TakeIn { .. } => {
-                    self.arrivals.taken_before(step.round, &mut self.course);
-                    if left.untold.has(step.round) {
-                        self.arrivals.has_loaded(step.round, &self.course, io)?;
-                    }
-                }
+                Act::Put { .. } => self.course.run.put_before(step.round),
+                Act::TakeIn { .. } => self.arrivals.taken_before(step.round, &mut self.course),
             }
         }
-        Ok(())
     }
 
     /// Lets go of its caller's memory, once it is done, and gives the operator back, which may be the last one.

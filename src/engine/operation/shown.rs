@@ -7,7 +7,8 @@
 
 use smallvec::SmallVec;
 
-use super::payload::{Act, Bytes, Payload, Shore};
+use super::course::Course;
+use super::payload::{Act, Bytes, Payload};
 use crate::engine::call::{PAIR, shown_bytes};
 use crate::engine::leg::{Stretch, total};
 use crate::engine::slots::PAYLOAD;
@@ -34,15 +35,15 @@ pub fn fits(stretches: &[Stretch]) -> bool {
 /// A message about what is shown: mostly of one run or two.
 pub type Message = SmallVec<[u8; 128]>;
 
-/// Behind a message's head, its data: they say where these runs of a region's bytes are.
-pub fn message(head: &[u8], key: RemoteKey, runs: &[Segment]) -> Message {
+/// Behind a message's head, its data: they say where the bytes of these stretches of a region are.
+pub fn message(head: &[u8], key: RemoteKey, stretches: &[Stretch]) -> Message {
     let mut message = Message::from_slice(head);
     let mut pair = |one: u64, other: u64| {
         message.extend_from_slice(&one.to_le_bytes());
         message.extend_from_slice(&other.to_le_bytes());
     };
     pair(0, key.key);
-    runs.iter().for_each(|run| pair(key.base.wrapping_add(run.offset as u64), run.len as u64));
+    stretches.iter().for_each(|run| pair(key.base.wrapping_add(run.at as u64), run.len as u64));
     message
 }
 
@@ -84,11 +85,12 @@ impl Shown {
         &self,
         into: &[Stretch],
         landing: Landing,
-        shore: Shore<'_>,
+        course: &Course,
         transport: &mut dyn Transport,
     ) -> Result<bool> {
         let mut landed = Ok(());
-        let shown = transport.while_shown(self.peer, &mut || landed = shore.land(self, into, landing))?;
+        let shown =
+            transport.while_shown(self.peer, &mut || landed = course.shore().land(self, into, landing))?;
         landed.map(|()| shown)
     }
 
@@ -130,7 +132,6 @@ impl Bytes for Shown {
 
 #[cfg(test)]
 mod tests {
-    use super::super::io::segments;
     use super::*;
     use crate::transport::loopback::Loopback;
     use proptest::prelude::*;
@@ -155,7 +156,7 @@ mod tests {
             };
             let stretches: Vec<_> = lengths.iter().map(stretch).collect();
             let key = RemoteKey { base: 0, key: 1 };
-            let words = message(&[], key, &segments(&stretches));
+            let words = message(&[], key, &stretches);
             let all = total(&stretches);
             let shown = shown(&words, lengths.len() as u16, 200).unwrap();
             prop_assert_eq!(shown.bytes(), all);
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_shown_is_an_error_that_names_the_rank() {
-        let words = |key, offset, len| message(&[], RemoteKey { base: 0, key }, &[Segment { offset, len }]);
+        let words = |key, at, len| message(&[], RemoteKey { base: 0, key }, &[Stretch { at, there: 0, len }]);
         let good = words(1, 90, 10);
         assert!(shown(&good, 1, 100).is_ok());
         let bad = [

@@ -127,12 +127,6 @@ impl Puts {
         }
     }
 
-    /// What was put in a round was shown, and has not been read.
-    pub fn has_shown(&mut self, round: u32, course: &Course) {
-        let put = course.plan().round(round).put;
-        self.shown.extend(put.map(|put| Unread { round, peer: course.world(put.peer), pieces: 0 }));
-    }
-
     /// The first leg that was shown before its target was ready, which it is not yet.
     pub fn first_early(&self) -> Option<Order> {
         self.early.first().map(|early| early.order)

@@ -4,7 +4,7 @@
 use smallvec::smallvec;
 
 use super::super::course::{Course, Path};
-use super::super::io::{Io, segments};
+use super::super::io::Io;
 use super::super::share::{First, Open, Share, fold_there};
 use super::super::shown;
 use super::{Puts, Target};
@@ -133,7 +133,7 @@ impl Puts {
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
         let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16, offers }).encode();
         let key = io.transport.key(ends.from.remote, *world);
-        let mut message = shown::message(&head[..HEAD], key, &segments(shown));
+        let mut message = shown::message(&head[..HEAD], key, shown);
         io.send_head(*channel, &mut message, None)
     }
 

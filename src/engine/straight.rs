@@ -6,22 +6,19 @@
 //! the messages that wait for a call to begin.
 #![forbid(unsafe_code)]
 
-mod showing;
-
 use smallvec::SmallVec;
 
-use super::call::{CREDITS, Call, HEAD, Header, Kind};
+use super::call::{CREDITS, Call, Header, Kind};
 use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Rounds, Step, Unsettled};
+use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Step};
 use super::rest::{Ask, Recalled};
 use super::slots::Landed;
 use super::task::Operands;
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
 use crate::plan::Landing;
-use crate::transport::memory::Memory;
 use crate::transport::{Event, Segment};
 
 /// Messages of later rounds that are left in their slots: of more, their sender might have too few.
@@ -34,8 +31,8 @@ const LOOKS: u32 = 4;
 enum Gone {
     /// To the end: it is over.
     All,
-    /// So many steps, which have left something.
-    So(usize, Unsettled),
+    /// So many steps.
+    So(usize),
 }
 
 /// A call on its way along its line.
@@ -43,13 +40,12 @@ struct Walk<'w> {
     line: &'w Line,
     errand: &'w Errand<'w>,
     early: Early,
-    left: Unsettled,
 }
 
 /// What has landed before its step.
 struct Early {
-    /// The rounds of which nothing has landed.
-    missing: Rounds,
+    /// The rounds of which nothing has landed, a bit each.
+    missing: u64,
     messages: SmallVec<[Message; HELD]>,
 }
 
@@ -57,30 +53,7 @@ struct Early {
 struct Message {
     round: u32,
     bytes: u64,
-    /// In how many runs they are shown, if they are not in the message.
-    shown: Option<u16>,
     landed: Landed,
-}
-
-impl Message {
-    fn kind(&self) -> Kind {
-        let Message { round, bytes, shown, .. } = *self;
-        match shown {
-            Some(runs) => Kind::Shown { round, bytes, runs, offers: false },
-            None => Kind::Data { round, bytes },
-        }
-    }
-
-    /// What a message of this kind is to a line, if it brings something.
-    fn of(kind: Kind, landed: Landed) -> Option<Message> {
-        match kind {
-            Kind::Data { round, bytes } => Some(Message { round, bytes, shown: None, landed }),
-            Kind::Shown { round, bytes, runs, offers: false } => {
-                Some(Message { round, bytes, shown: Some(runs), landed })
-            }
-            _ => None,
-        }
-    }
 }
 
 /// What a look for news has brought.
@@ -100,7 +73,12 @@ impl Early {
 
     /// Whether a message of this round is still missing, and there is room to keep it; then it is so no more.
     fn admits(&mut self, round: u32) -> bool {
-        self.messages.len() < HELD && self.missing.remove(round)
+        let bit = 1_u64.checked_shl(round).unwrap_or(0);
+        let admits = self.missing & bit != 0 && self.messages.len() < HELD;
+        if admits {
+            self.missing &= !bit;
+        }
+        admits
     }
 
     /// False where it is not awaited, or they are too many.
@@ -136,13 +114,13 @@ impl Engine {
         let line = self.rest.at(kept).lend_line(&self.io);
         let errand = Errand::new(call, 0, operands);
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
-        let (steps, left) = match gone.map_err(|error| self.fail(error))? {
+        let steps = match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
                 self.vigil.makes_one();
                 self.remember(call, 1);
                 return Ok(None);
             }
-            Gone::So(steps, left) => (steps, left),
+            Gone::So(steps) => steps,
         };
         let mut operation = self.rest.take(kept);
         let path = self.path(operation.is_small(), operands.from, operands.to)?;
@@ -151,7 +129,7 @@ impl Engine {
             operation.reach(&mut self.io).map_err(|error| self.fail(error))?;
         }
         self.operations[handle] = Some(Entry::new(operation));
-        self.start_or_forget(handle, steps, left).map(Some)
+        self.start_or_forget(handle, steps).map(Some)
     }
 
     /// Starts a prepared operation that is at rest, on what it was prepared for; whether it is over at once.
@@ -167,7 +145,7 @@ impl Engine {
                 self.prepared(handle).into_iter().for_each(Operation::pass);
                 Ok(true)
             }
-            Gone::So(steps, left) => self.start_after(handle, steps, left).map(|()| false),
+            Gone::So(steps) => self.start_after(handle, steps).map(|()| false),
         }
     }
 
@@ -182,15 +160,14 @@ impl Engine {
         errand: &Errand<'_>,
         owner: impl FnOnce(&mut Engine) -> Option<&mut Operation>,
     ) -> Result<Gone> {
-        let Some(mut line) = line else { return Ok(Gone::So(0, Unsettled::default())) };
+        let Some(mut line) = line else { return Ok(Gone::So(0)) };
         line.renew(errand);
-        let nothing = (0, Unsettled::default());
-        let gone = if self.is_idle() { self.go_straight(&line, errand) } else { Ok(nothing) };
+        let gone = if self.is_idle() { self.go_straight(&line, errand) } else { Ok(0) };
         let steps = line.steps.len();
         if let Some(owner) = owner(self) {
             owner.return_line(line);
         }
-        gone.map(|(gone, left)| if gone == steps && left.is_settled() { Gone::All } else { Gone::So(gone, left) })
+        gone.map(|gone| if gone < steps { Gone::So(gone) } else { Gone::All })
     }
 
     /// Whether nothing is under way.
@@ -198,53 +175,42 @@ impl Engine {
         self.operations.iter().flatten().all(|entry| entry.operation.is_done())
     }
 
-    /// Goes along a line; how many steps it got, and what they have left.
-    fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<(usize, Unsettled)> {
+    /// Goes along a line; how many steps it got.
+    fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<usize> {
         self.io.slots.spare(0);
-        let mut walk = Walk { line, errand, early: Early::new(line), left: Unsettled::default() };
-        let mut done = 0;
-        if self.claim(errand, &mut walk.early) {
-            while done < line.steps.len() && self.take_step(&mut walk, &line.steps[done])? {
-                done += 1;
-            }
-            if done == line.steps.len() && (walk.left.is_settled() || self.settle(&mut walk)?) {
-                return Ok((done, Unsettled::default()));
-            }
+        let mut walk = Walk { line, errand, early: Early::new(line) };
+        if !self.claim(errand, &mut walk.early) {
+            self.leave_to_run(errand, walk.early);
+            return Ok(0);
         }
-        self.leave_to_run(errand, walk.early);
-        Ok((done, walk.left))
-    }
-
-    /// Takes a step; false where the run is to do that.
-    fn take_step(&mut self, walk: &mut Walk<'_>, step: &Step) -> Result<bool> {
-        match &step.act {
-            Act::Put { channel, from, long, lasts } => {
-                let shown = if *long { self.shown_to(walk.errand, *channel, *lasts) } else { None };
-                match shown {
-                    Some(key) => self.show(walk, step, *channel, from, key),
-                    None => {
-                        let mut head = walk.line.heads.of(step.round, step.bytes);
-                        let data = Some((walk.errand.from, &from[..]));
-                        self.send_when_taken(walk, *channel, &mut head, data)
+        for (done, step) in line.steps.iter().enumerate() {
+            let gone = match &step.act {
+                Act::Put { channel, from } => self.put_when_taken(&mut walk, step, *channel, from)?,
+                Act::TakeIn { into, landing, channel } => {
+                    match self.await_message(&mut walk, step, *channel)? {
+                        Some(message) => self.take_in(&mut walk, step, message, into, *landing)?,
+                        None => false,
                     }
                 }
+            };
+            if !gone {
+                self.leave_to_run(errand, walk.early);
+                return Ok(done);
             }
-            Act::TakeIn { into, landing, channel } => match self.await_message(walk, step, *channel)? {
-                Some(message) => self.take_in(walk, step, message, into, *landing),
-                None => Ok(false),
-            },
         }
+        Ok(line.steps.len())
     }
 
-    /// Sends a message, once there is a slot for it; false where the run is to do that.
-    fn send_when_taken(
+    /// Makes a step's put, once there is a slot for it; false where the run is to do that.
+    fn put_when_taken(
         &mut self,
         walk: &mut Walk<'_>,
+        step: &Step,
         channel: usize,
-        head: &mut [u8],
-        data: Option<(&Memory, &[Segment])>,
+        from: &[Segment],
     ) -> Result<bool> {
-        while !self.io.send_head(channel, head, data)? {
+        let mut head = walk.line.heads.of(step.round, step.bytes);
+        while !self.io.send_head(channel, &mut head, Some((walk.errand.from, from)))? {
             // Of a transport that is busy, and not short of slots, there may be nothing to hear.
             if self.io.slots.may_send(channel) {
                 return Ok(false);
@@ -267,11 +233,14 @@ impl Engine {
         let mut all = true;
         self.waiting.retain(|waiting| {
             let Header { kind, call: theirs, iteration: start } = waiting.header;
-            let message = match &waiting.kept {
-                Kept::InSlot(landed) if (theirs, start) == (call, iteration) => Message::of(kind, *landed),
-                _ => None,
+            let claimed = match (kind, &waiting.kept) {
+                (Kind::Data { round, bytes }, &Kept::InSlot(landed))
+                    if (theirs, start) == (call, iteration) =>
+                {
+                    early.keep(Message { round, bytes, landed })
+                }
+                _ => false,
             };
-            let claimed = message.is_some_and(|message| early.keep(message));
             all &= claimed || (theirs.name(), start) != (call.name(), iteration);
             !claimed
         });
@@ -302,9 +271,6 @@ impl Engine {
         into: &[Stretch],
         landing: Landing,
     ) -> Result<bool> {
-        if let Some(runs) = message.shown {
-            return self.take_in_shown(walk, step, message, runs, into, landing);
-        }
         let (memory, start, room) = self.io.slots.payload(message.landed);
         if message.bytes != step.bytes || step.bytes > room as u64 {
             walk.early.messages.push(message);
@@ -327,8 +293,8 @@ impl Engine {
                 {
                     self.io.slots.prefetch(expected, awaited.map_or(0, |(_, bytes)| bytes as usize));
                     self.waited_well();
-                    let (landed, head) = self.io.slots.see(expected);
-                    return self.read(landed, &head, walk);
+                    let landed = self.io.slots.see(expected);
+                    return self.read(landed, walk);
                 }
                 if let Some(notice) = self.io.transport.next_notice() {
                     self.waited_well();
@@ -361,10 +327,7 @@ impl Engine {
         match Notice::decode(bits) {
             Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
                 let landed = Landed { channel: channel as usize, slot: slot.into() };
-                match self.io.slots.news(landed) {
-                    Some(head) => self.read(landed, &head, walk),
-                    None => Ok(Heard::Other),
-                }
+                if self.io.slots.is_news(landed) { self.read(landed, walk) } else { Ok(Heard::Other) }
             }
             Notice::Credit { .. } => self.handle(Event::Notice(bits)).map(|()| Heard::Other),
             _ => {
@@ -375,23 +338,21 @@ impl Engine {
     }
 
     /// What a message is; what is the run's to see to waits for it to begin.
-    fn read(&mut self, landed: Landed, head: &[u8; HEAD], walk: &mut Walk<'_>) -> Result<Heard> {
-        if let Some((round, bytes)) = walk.line.heads.read(head)
+    fn read(&mut self, landed: Landed, walk: &mut Walk<'_>) -> Result<Heard> {
+        let head = self.io.slots.head(landed);
+        if let Some((round, bytes)) = walk.line.heads.read(&head)
             && walk.early.admits(round)
         {
             self.io.slots.credit(landed.channel, head[CREDITS]);
-            return Ok(Heard::Message(Message { round, bytes, shown: None, landed }));
+            return Ok(Heard::Message(Message { round, bytes, landed }));
         }
-        if !walk.line.heads.is_of_its_start(head) {
+        if !walk.line.heads.is_of_its_start(&head) {
             self.message(landed)?;
             // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
             self.pay()?;
             return Ok(Heard::Other);
         }
         let header = self.io.slots.header(landed)?;
-        if let Some(heard) = self.read_of_shown(&header, landed, walk)? {
-            return Ok(heard);
-        }
         self.io.slots.hold(landed);
         self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
         Ok(Heard::Leave)
@@ -399,10 +360,9 @@ impl Engine {
 
     /// What has landed waits for the run to begin.
     fn leave_to_run(&mut self, &Errand { call, iteration, .. }: &Errand<'_>, early: Early) {
-        for message in early.messages {
-            let landed = message.landed;
+        for Message { round, bytes, landed } in early.messages {
             self.io.slots.hold(landed);
-            let header = Header { kind: message.kind(), call, iteration };
+            let header = Header { kind: Kind::Data { round, bytes }, call, iteration };
             self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
         }
     }
@@ -442,7 +402,7 @@ mod tests {
         let vigil = Vigil::new(None, Default::default(), Limits { tell: None, end: None });
         let mut engine = Engine::new(Box::new(transport), Slots::default(), vigil, 1.0).unwrap();
         engine.waiting = waiting;
-        let mut early = Early { missing: (0..arrivals).collect(), messages: SmallVec::new() };
+        let mut early = Early { missing: (1 << arrivals) - 1, messages: SmallVec::new() };
         let nothing = Source::Unregistered(Memory::nothing());
         let operands = Operands { from: &nothing, to: None, fold: None };
         let all = engine.claim(&Errand::new(call(5, Collective::Barrier), START, operands), &mut early);
