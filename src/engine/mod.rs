@@ -213,7 +213,9 @@ impl Engine {
     pub fn window(&mut self, bytes: usize) -> Result<Region> {
         self.check()?;
         let memory = self.io.transport.allocate(bytes)?;
-        self.io.transport.register(memory)
+        let window = self.io.transport.register(memory)?;
+        self.io.transport.expect(&window);
+        Ok(window)
     }
 
     /// Working memory of so many bytes for a call that the others make too: they hear where it cannot be had.

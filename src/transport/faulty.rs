@@ -94,6 +94,14 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.shows(region, peer)
     }
 
+    fn is_read_well(&self, peer: Rank) -> bool {
+        self.inner.is_read_well(peer)
+    }
+
+    fn expect(&mut self, region: &Region) {
+        self.inner.expect(region);
+    }
+
     fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {
         self.inner.view(peer, key)
     }

@@ -119,6 +119,14 @@ impl Transport for Mixed {
         self.number(peer).is_some_and(|peer| self.near.shows(region, peer))
     }
 
+    fn is_read_well(&self, peer: Rank) -> bool {
+        self.number(peer).is_none_or(|peer| self.near.is_read_well(peer))
+    }
+
+    fn expect(&mut self, region: &Region) {
+        self.near.expect(region);
+    }
+
     fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {
         match self.number(peer) {
             Some(number) => self.near.view(number, key),

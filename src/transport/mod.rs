@@ -239,6 +239,14 @@ pub trait Transport: Send {
         false
     }
 
+    /// Whether it takes a peer no longer to read what this rank shows than to be brought it, as far as that is known.
+    fn is_read_well(&self, _peer: Rank) -> bool {
+        true
+    }
+
+    /// Gets ready for puts into a region of the user's, which has them when its call begins.
+    fn expect(&mut self, _region: &Region) {}
+
     /// A peer's region as memory that is read here where it lies, given the key of it that is for puts between the
     /// two; the peer's end must [show](Self::shows) it to this rank. What the peer has written there before a put of
     /// its is seen when that put's notice is. Where the peer has said that it does not touch some bytes, they may be

@@ -9,6 +9,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::traffic::Traffic;
 use crate::transport::copy::{copy, copy_afar};
 
 /// Copies bytes from one place to another.
@@ -17,13 +18,13 @@ pub type Copy = unsafe fn(*const u8, *mut u8, usize);
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far.
 const TRIAL: [u32; 2] = [16, 256];
 /// So many in a row that tell otherwise are believed: a copy may be interrupted.
-const BELIEVED: u32 = 4;
+pub(super) const BELIEVED: u32 = 4;
 /// Nanoseconds a line from which on lines are far: near ones take a few, and from memory, or where pages are touched first, up
 /// to a dozen.
 const FAR: u64 = 16;
 /// Bytes of a copy from which on its time tells: of some lines all are under way at once.
 const TELLING: usize = 8 << 10;
-const LINE: u64 = super::LINE as u64;
+pub(super) const LINE: u64 = super::LINE as u64;
 
 /// What is known of a peer's lines.
 #[derive(Debug, Default)]
@@ -33,6 +34,7 @@ pub struct Distance {
     untimed: u32,
     /// Those in a row that told otherwise.
     otherwise: u32,
+    traffic: Traffic,
 }
 
 impl Distance {
@@ -50,6 +52,27 @@ impl Distance {
         let start = Instant::now();
         make(copy);
         self.learn(bytes, start.elapsed());
+    }
+
+    /// The same straight into a window, of so many that it tells of the [traffic](Traffic) there.
+    pub fn copy_straight(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
+        // What goes past the caches tells nothing.
+        if self.far {
+            return self.copy(bytes, make);
+        }
+        let mut traffic = std::mem::take(&mut self.traffic);
+        traffic.time(bytes, || self.copy(bytes, make));
+        self.traffic = traffic;
+    }
+
+    /// Whether the next of such copies is to go round.
+    pub fn goes_round(&mut self) -> bool {
+        self.traffic.goes_round()
+    }
+
+    /// Whether a line that one core writes and the other reads takes long, time and again.
+    pub fn is_costly(&self) -> bool {
+        self.far || self.traffic.is_heavy()
     }
 
     /// Whether the next copy is to tell what it takes.

@@ -17,7 +17,7 @@
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
 //! | `joint` | copies by the kernel, of both ends at the same time |
-//! | `stream`, `distance` | copies through chunks, and how these are best filled |
+//! | `stream`, `distance`, `traffic` | copies through chunks, how these are best filled, and when windows do better with them |
 //! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
@@ -34,8 +34,11 @@ mod remote;
 mod ring;
 mod share;
 mod stream;
+mod traffic;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -152,6 +155,8 @@ const MOST: usize = isize::MAX as usize;
 const STREAMED: usize = 64 << 10;
 /// And where both ends could carry them, to a rank that shares a cache: of more the bytes do not stay there.
 const STREAMED_NEAR: usize = 4 << 20;
+/// Bytes of a put into a window whose way is worth a thought.
+const TRAFFIC: RangeInclusive<usize> = 32 << 10..=STREAMED_NEAR;
 const IN_FLIGHT: usize = 256;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
 const OWN_CACHE: usize = if cfg!(miri) { 0 } else { 1 << 20 };
@@ -213,18 +218,31 @@ struct Bell {
 #[derive(Default)]
 struct Regions {
     last: u64,
-    memory: HashMap<u64, Memory>,
+    /// By their keys, and how often each is registered.
+    memory: HashMap<u64, (Memory, u32)>,
 }
 
 /// A region's place in the table; or none, as shared memory needs none.
 struct Registration {
     regions: Arc<Mutex<Regions>>,
-    number: u64,
+    key: u64,
+}
+
+impl Registration {
+    fn new(regions: &Arc<Mutex<Regions>>, key: u64, memory: &Memory) -> Registration {
+        lock(regions).memory.entry(key).or_insert_with(|| (memory.clone(), 0)).1 += 1;
+        Registration { regions: Arc::clone(regions), key }
+    }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        lock(&self.regions).memory.remove(&self.number);
+        if let Entry::Occupied(mut entry) = lock(&self.regions).memory.entry(self.key) {
+            entry.get_mut().1 -= 1;
+            if entry.get().1 == 0 {
+                entry.remove();
+            }
+        }
     }
 }
 
@@ -234,9 +252,15 @@ fn closed(call: &str) -> Error {
 }
 
 impl Regions {
+    /// A number for one that has none.
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
     /// The one with this key.
     fn of(&self, key: u64) -> Option<&Memory> {
-        self.memory.get(&(key & !PRIVATE))
+        self.memory.get(&key).map(|(memory, _)| memory)
     }
 }
 
@@ -440,6 +464,7 @@ impl Shm {
             true => write(copy_past_caches, into),
             // Many short runs take their time wherever they go.
             false if put.segments.len() > 1 => write(copy, into),
+            false if put.attended && TRAFFIC.contains(&len) => distance.copy_straight(len, |copy| write(copy, into)),
             false => distance.copy(len, |copy| write(copy, into)),
         })
     }
@@ -494,6 +519,14 @@ impl Shm {
     /// Whether a peer's core shares a cache with this one's, so that what is copied twice is copied fast.
     fn is_near(&self, peer: Rank) -> bool {
         self.near.get(peer as usize).is_some_and(|&near| near)
+    }
+
+    /// Whether a put into a window is to go through the peer's chunks, if it has any, because of the [traffic].
+    fn goes_round(&mut self, put: &Put<'_>, len: usize) -> bool {
+        let may = put.attended && !put.past_caches && TRAFFIC.contains(&len) && self.is_near(put.peer);
+        let Peer { card, board, distance, .. } = &mut self.peers[put.peer as usize];
+        let board = if may { board.of(card, self.place.size as usize).ok() } else { None };
+        board.is_some_and(|board| board.chunks().is_some()) && distance.goes_round()
     }
 
     /// Carries a put together with its target; alone, where there is no chunk to tell it by.
@@ -608,24 +641,31 @@ impl Transport for Shm {
 
     fn register(&mut self, memory: Memory) -> Result<Region> {
         self.check_open("register")?;
-        if let Some(label) = memory.label() {
-            let remote = RemoteKey { base: 0, key: label.number() }.into();
-            return Ok(Region { memory, remote, descriptor: 0, registration: Arc::new(()) });
-        }
-        self.show_chunks()?;
-        let regions = Arc::clone(&self.regions);
-        let mut table = lock(&regions);
-        table.last += 1;
-        let number = table.last;
-        table.memory.insert(number, memory.clone());
-        drop(table);
-        let key = RemoteKey { base: memory.address().as_ptr() as u64, key: PRIVATE | number };
-        let registration = Arc::new(Registration { regions, number });
-        Ok(Region { memory, remote: key.into(), descriptor: 0, registration })
+        let key = match memory.label() {
+            Some(label) => RemoteKey { base: 0, key: label.number() },
+            None => {
+                self.show_chunks()?;
+                let number = lock(&self.regions).next();
+                RemoteKey { base: memory.address().as_ptr() as u64, key: PRIVATE | number }
+            }
+        };
+        let registration = Registration::new(&self.regions, key.key, &memory);
+        Ok(Region { memory, remote: key.into(), descriptor: 0, registration: Arc::new(registration) })
     }
 
     fn shows(&self, region: &Region, _: Rank) -> bool {
         Target::of(region.remote.near) != Target::Private
+    }
+
+    fn is_read_well(&self, peer: Rank) -> bool {
+        self.peers.get(peer as usize).is_none_or(|peer| !peer.distance.is_costly())
+    }
+
+    fn expect(&mut self, region: &Region) {
+        if region.memory.len() >= *TRAFFIC.start() {
+            // Where there is no memory for chunks, all goes straight.
+            let _ = self.show_chunks();
+        }
     }
 
     fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {
@@ -663,6 +703,7 @@ impl Transport for Shm {
                 self.check_own(put, len)?;
                 self.put_privately(put, len)
             }
+            Target::Shared(_) if self.goes_round(put, len) => self.stream(put, len),
             _ => self.put_directly(put, len),
         }
     }

@@ -12,7 +12,7 @@ use super::distance::{Copy, Distance};
 use super::joint::{Carried, Offer};
 use super::peer::{Handles, Peer, Reach};
 use super::ring::{Place, Reader};
-use super::{Regions, Run, gather, wake};
+use super::{PRIVATE, Regions, Run, gather, wake};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::copy::copy;
@@ -206,7 +206,8 @@ fn carry(regions: &Regions, to: Destination, offer: &Offer<'_>, reach: &mut Reac
 /// The memory that all of a put's bytes go to, and where in it, if there is room.
 fn landing(regions: &Regions, to: Destination) -> Option<(&Memory, usize)> {
     let memory = regions.of(to.key)?;
-    let offset = usize::try_from(to.address.checked_sub(memory.address().as_ptr() as u64)?).ok()?;
+    let base = if to.key & PRIVATE == 0 { 0 } else { memory.address().as_ptr() as u64 };
+    let offset = usize::try_from(to.address.checked_sub(base)?).ok()?;
     let end = offset.checked_add(usize::try_from(to.len).ok()?)?;
     (end <= memory.len()).then_some((memory, offset))
 }

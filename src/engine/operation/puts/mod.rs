@@ -179,7 +179,7 @@ impl Puts {
         }
         let leg = course.leg(order.round, Side::Put);
         let open = self.targets[target].is_open(course);
-        match self.shared_out(&leg, order.round, target, open.map(|open| open.unit), course, &io.slots) {
+        match self.shared_out(&leg, order.round, target, open.map(|open| open.unit), course, io) {
             Some(share) => {
                 let pieces = leg.staged.count(course.rule.piece);
                 if !self.show_share(
@@ -327,7 +327,8 @@ impl Puts {
             notice: notice.encode(),
             report,
             token: 0,
-            attended: course.attended,
+            // Staging slots go round of themselves, and leave nothing for the target to do.
+            attended: false,
             // Its target is about to read it.
             past_caches: false,
         };

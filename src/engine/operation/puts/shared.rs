@@ -11,7 +11,6 @@ use super::{Puts, Target};
 use crate::engine::call::{HEAD, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
 use crate::engine::run::Order;
-use crate::engine::slots::Slots;
 use crate::error::Result;
 use crate::plan::Side;
 use crate::rank::Rank;
@@ -53,10 +52,11 @@ impl Puts {
         target: usize,
         unit: Option<usize>,
         course: &Course,
-        slots: &Slots,
+        io: &Io,
     ) -> Option<Share> {
         let target = &self.targets[target];
-        if !target.reads || !slots.may_send(target.channel) {
+        let is_read_well = target.reads && io.transport.is_read_well(target.world);
+        if !is_read_well || !io.slots.may_send(target.channel) {
             return None;
         }
         let arriving = match course.plan().round(round).arrival {
@@ -153,7 +153,7 @@ impl Puts {
         let unit = course.unit().filter(|_| self.targets[target].pieces == 0);
         let leg = course.leg(order.round, Side::Put);
         let pieces = leg.staged.count(course.rule.piece);
-        let Some(share) = self.shared_out(&leg, order.round, target, unit, course, &io.slots) else {
+        let Some(share) = self.shared_out(&leg, order.round, target, unit, course, io) else {
             return Ok(true);
         };
         let offered = match share.first {
