@@ -116,7 +116,7 @@ fn rows_for_programs_say_all_that_was_asked_for_and_end_with_it() {
     let lines: Vec<Vec<_>> = text.lines().map(|line| line.split(',').collect()).collect();
     let [head, row] = &lines[..] else { panic!("{text}") };
     assert_eq!(head[..2], ["library", "collective"]);
-    assert_eq!(head[9..], ["median_us", "max_us", "tense", "root", "rest_s", "transport"]);
+    assert_eq!(head[9..], ["median_us", "max_us", "tense", "root", "rest_s", "transport", "fresh"]);
     assert_eq!(row[11..14], ["window", "1", "0.001"]);
     assert!(row[14].starts_with("shm"), "{text}");
     let json = out(&run("bench allreduce -n 2 -m 8 -t 0 --check --format json"));

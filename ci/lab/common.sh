@@ -112,6 +112,7 @@ bench_words() { # collective kind size: what circulant is given, one a line
     # That nobody leaves a barrier early is seen on one clock only.
     [ "$1" = barrier ] || echo --check
     [ -z "${REST:-}" ] || printf '%s\n' --rest "$REST"
+    [ -z "${FRESH:-}" ] || echo --fresh
     [ "$2" = - ] || printf '%s\n' --kind "$2"
     [ "$3" = 0 ] || printf '%s\n' -m "$3:$3"
 }

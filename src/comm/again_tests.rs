@@ -221,6 +221,47 @@ fn messages_that_are_seen_before_they_are_told_of_are_taken_once() {
     }
 }
 
+/// The same between whom lines go to and fro.
+fn busy(mut shm: Shm) -> Box<dyn Transport> {
+    shm.be_busy();
+    Box::new(shm)
+}
+
+/// Often enough that some go straight in between.
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn what_goes_round_in_windows_comes_whole() {
+    for p in [2, 3] {
+        on_threads(sharing(p, busy), |comm| {
+            let (me, len) = (comm.rank(), SHARED / p as usize);
+            let mut window = comm.window::<u64>(len * p as usize).unwrap();
+            let mut both = comm.window::<u64>(2 * len * p as usize).unwrap();
+            for time in 0..150 {
+                let root = (time % u64::from(p)) as Rank;
+                let fill = |part: &mut [u64], first| {
+                    part.iter_mut().zip(first..).for_each(|(one, value)| *one = value)
+                };
+                fill(&mut window, value(me, time));
+                comm.run_window(&mut window, Call::broadcast(root)).unwrap();
+                assert!(window.iter().copied().eq(from(value(root, time), len * p as usize)));
+                fill(&mut window[me as usize * len..][..len], value(me, time));
+                comm.run_window(&mut window, Call::allgather()).unwrap();
+                let all = (0..p).flat_map(|rank| from(value(rank, time), len));
+                assert!(window.iter().copied().eq(all));
+                comm.run_window(&mut window, Call::reduce(root, Sum)).unwrap();
+                let sums = (0..p).flat_map(|rank| from(value(rank, time), len)).map(|one| one * u64::from(p));
+                assert!(me != root || window.iter().copied().eq(sums));
+                (0..p).for_each(|to| {
+                    fill(&mut both[to as usize * len..][..len], value(me, time + u64::from(to)))
+                });
+                comm.run_window(&mut both, Call::alltoall()).unwrap();
+                let each = (0..p).flat_map(|rank| from(value(rank, time + u64::from(me)), len));
+                assert!(both[len * p as usize..].iter().copied().eq(each));
+            }
+        });
+    }
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
 fn two_ranks_that_share_memory_fold_half_of_a_long_vector_each() {

@@ -44,6 +44,12 @@ impl Distance {
         Distance { far: true, ..Distance::default() }
     }
 
+    /// As after straight puts that did.
+    #[cfg(test)]
+    pub fn busy() -> Self {
+        Distance { traffic: Traffic::heavy(), ..Distance::default() }
+    }
+
     /// Makes a copy of so many bytes to the peer in the manner that suits.
     pub fn copy(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
         if bytes < TELLING || !self.is_due() {

@@ -464,7 +464,9 @@ impl Shm {
             true => write(copy_past_caches, into),
             // Many short runs take their time wherever they go.
             false if put.segments.len() > 1 => write(copy, into),
-            false if put.attended && TRAFFIC.contains(&len) => distance.copy_straight(len, |copy| write(copy, into)),
+            false if put.attended && TRAFFIC.contains(&len) => {
+                distance.copy_straight(len, |copy| write(copy, into))
+            }
             false => distance.copy(len, |copy| write(copy, into)),
         })
     }
@@ -662,8 +664,8 @@ impl Transport for Shm {
     }
 
     fn expect(&mut self, region: &Region) {
-        if region.memory.len() >= *TRAFFIC.start() {
-            // Where there is no memory for chunks, all goes straight.
+        // Where chunks do not stay in a cache that cores share, or there is no memory for them, all goes straight.
+        if self.span > 0 && region.memory.len() >= *TRAFFIC.start() {
             let _ = self.show_chunks();
         }
     }

@@ -37,6 +37,75 @@ fn the_contract_is_kept_where_lines_are_far() {
     });
 }
 
+impl Shm {
+    /// As where lines go to and fro between it and all others.
+    pub fn be_busy(&mut self) {
+        self.peers.iter_mut().for_each(|peer| peer.distance = Distance::busy());
+        self.near = vec![true; self.peers.len()].into();
+        self.span = self.span.max(CHUNK);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "as above")]
+fn the_contract_is_kept_where_lines_go_to_and_fro() {
+    conformance::on_threads(3, |place, exchange| {
+        let mut shm = open(Way::Joint, place, exchange)?;
+        shm.be_busy();
+        shm.show_chunks()?;
+        Ok(shm)
+    });
+}
+
+#[test]
+fn where_lines_go_to_and_fro_windows_are_put_through_chunks_if_their_rank_has_some() {
+    let mut all = ranks_by(Way::Joint, 2);
+    let [one, other] = &mut all[..] else { unreachable!() };
+    one.be_busy();
+    let windows = |shm: &mut Shm| {
+        let memory = shm.allocate(*TRAFFIC.start()).unwrap();
+        (memory.clone(), shm.register(memory).unwrap())
+    };
+    let ((source, from), (target, to)) = (windows(one), windows(other));
+    // Whoever registers it once more may give that up.
+    drop(other.register(target.clone()).unwrap());
+    let all_of_it = [Run { offset: 0, len: source.len() }];
+    let put = |one: &mut Shm, byte: u8, attended: bool| {
+        source.write(0, &vec![byte; source.len()]);
+        let put = Put {
+            peer: 1,
+            from: &from,
+            segments: &all_of_it,
+            to: to.remote.near,
+            to_offset: 0,
+            notice: byte.into(),
+            report: Report::Never,
+            token: 0,
+            attended,
+            past_caches: false,
+        };
+        assert_ne!(one.put(&put).unwrap(), Posted::Busy);
+    };
+    let read = || {
+        let mut bytes = vec![0; target.len()];
+        target.read(0, &mut bytes);
+        bytes
+    };
+    put(one, 1, true);
+    assert!(read().iter().all(|&byte| byte == 1), "straight, as there are no chunks");
+    other.show_chunks().unwrap();
+    put(one, 2, true);
+    assert!(read().iter().all(|&byte| byte == 1), "still in chunks");
+    let mut events = Vec::new();
+    while !events.contains(&Event::Notice(2)) {
+        one.poll(&mut Vec::new()).unwrap();
+        other.poll(&mut events).unwrap();
+    }
+    assert!(read().iter().all(|&byte| byte == 2));
+    put(one, 3, false);
+    assert!(read().iter().all(|&byte| byte == 3), "straight, as nobody would empty chunks");
+}
+
 /// Ranks that know each other and let chunks go through the ring.
 fn ring_of(ranks: u32) -> Vec<Shm> {
     ranks_by(Way::Ring, ranks)

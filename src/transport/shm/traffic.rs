@@ -29,6 +29,12 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// As after puts that took long.
+    #[cfg(test)]
+    pub fn heavy() -> Self {
+        Traffic { heavy: true, ..Traffic::default() }
+    }
+
     /// Whether it is heavy, so that what goes round is faster.
     pub fn is_heavy(&self) -> bool {
         self.heavy

@@ -162,6 +162,7 @@ fn row(comm: &Communicator, what: &'static str, bytes: usize, times: Vec<f64>) -
         tense: "-".into(),
         root: None,
         rest_s: 0.0,
+        fresh: false,
         // By the segments of shared memory, whatever carries the ranks' puts.
         transport: "-".into(),
     }

@@ -38,11 +38,13 @@ pub struct Row {
     /// How long links have rested before each call.
     pub rest_s: f64,
     pub transport: String,
+    /// Whether to write the input and to read what comes out is in the time.
+    pub fresh: bool,
 }
 
 impl Row {
     /// The names of the columns, for csv. Scripts go by their places: what is new stands behind.
-    pub const HEAD: &str = "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us,tense,root,rest_s,transport";
+    pub const HEAD: &str = "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us,tense,root,rest_s,transport,fresh";
 }
 
 /// Least, median and largest of some times, in microseconds to the nanosecond.

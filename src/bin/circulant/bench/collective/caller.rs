@@ -1,5 +1,7 @@
 //! How a collective is called: the tense, and with it the memory.
 
+use std::hint::black_box;
+
 use circulant::collective::Collective;
 use circulant::comm::request::Prepared;
 use circulant::comm::window::Window;
@@ -134,10 +136,27 @@ impl Caller {
         Ok(())
     }
 
+    /// Writes the input anew, as programs do, by plain stores.
+    pub fn renew(&mut self, subject: &Subject, value: i32) -> Result<()> {
+        match self {
+            Caller::Kept { input, .. } => input.fill(value),
+            _ => self.in_place()?[subject.input()].fill(value),
+        }
+        Ok(())
+    }
+
+    /// Reads all that has come out, as programs do.
+    pub fn look(&mut self, subject: &Subject) -> Result<()> {
+        let sum = self.output(subject)?.iter().fold(0_i32, |sum, &element| sum.wrapping_add(element));
+        black_box(sum);
+        Ok(())
+    }
+
     /// What has come out.
     pub fn output(&mut self, subject: &Subject) -> Result<&[i32]> {
         match self {
             Caller::Kept { output, .. } => Ok(output),
+            Caller::Barrier(_) => Ok(&[]),
             _ => Ok(&self.in_place()?[subject.output()]),
         }
     }

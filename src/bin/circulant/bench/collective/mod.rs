@@ -98,6 +98,11 @@ pub struct Arguments {
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = super::rest)]
     rest: Option<Duration>,
 
+    /// Time what a program does around a call, too: each rank writes its input anew before it and reads what has come out
+    /// after it. Without, inputs stay as they are, which some ways between caches gain by
+    #[arg(long)]
+    fresh: bool,
+
     /// After the timed loop, verify every element on every rank, with new data in each of three iterations
     #[arg(long)]
     check: bool,
@@ -397,7 +402,16 @@ impl Arguments {
             None => Caller::Barrier(choice.algorithm),
         };
         let timing = Timing { seconds: self.seconds, rest: self.rest.unwrap_or_default() };
-        let times = timing.iterate(comm, &mut || caller.call(comm, subject))?;
+        let mut value = 0_i32;
+        let times = timing.iterate(comm, &mut || {
+            if !self.fresh {
+                return caller.call(comm, subject);
+            }
+            value = value.wrapping_add(1);
+            caller.renew(subject, value)?;
+            caller.call(comm, subject)?;
+            caller.look(subject)
+        })?;
         if self.check {
             check::check(comm, subject, &mut caller)?;
         }
@@ -419,6 +433,7 @@ impl Arguments {
             tense: if collective == Collective::Barrier { "-".into() } else { self.tense.name() },
             root: collective.has_root().then_some(subject.root),
             rest_s: self.rest.unwrap_or_default().as_secs_f64(),
+            fresh: self.fresh,
             transport: comm.transport(),
         })
     }

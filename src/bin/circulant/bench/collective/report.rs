@@ -253,6 +253,7 @@ mod tests {
             tense: "slice".into(),
             root: None,
             rest_s: 0.0,
+            fresh: false,
             transport: "shm".into(),
         })
     }
