@@ -60,6 +60,7 @@ impl End {
             report: Report::Sent,
             token,
             attended: true,
+            for_user: true,
             past_caches: false,
         };
         while self.fabric.put(&put).expect("the other end is there") == Posted::Busy {

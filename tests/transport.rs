@@ -175,6 +175,7 @@ fn lives(transport: &mut dyn Transport, peer: u32, from: &Region, to: RemoteKey)
         report: Report::Never,
         token: 0,
         attended: true,
+        for_user: true,
         past_caches: false,
     };
     match transport.put(&put) {

@@ -192,8 +192,8 @@ __attribute__((optimize("O3"))) static unsigned look(const int *out, int n)
     return sum;
 }
 
-/* So that nothing is read in vain. */
-volatile unsigned seen;
+/* Else the compiler would not read at all. */
+static volatile unsigned seen;
 
 static void use(const struct collective *c, struct job *j)
 {

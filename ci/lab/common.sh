@@ -9,6 +9,10 @@ all_collectives=(broadcast reduce allreduce allgather allgatherv reduce_scatter 
     scatter gather alltoall barrier)
 all_kinds=(regular irregular degenerate)
 seconds=${SECONDS_PER_SIZE:-0.8}
+# For lab/shm alone, which takes it up.
+# shellcheck disable=SC2034 # as it is sourced
+given_fresh=${FRESH:-}
+unset FRESH
 
 joined() { local IFS=,; echo "$*"; }
 
@@ -112,7 +116,7 @@ bench_words() { # collective kind size: what circulant is given, one a line
     # That nobody leaves a barrier early is seen on one clock only.
     [ "$1" = barrier ] || echo --check
     [ -z "${REST:-}" ] || printf '%s\n' --rest "$REST"
-    [ -z "${FRESH:-}" ] || echo --fresh
+    [ -z "${fresh:-}" ] || echo --fresh
     [ "$2" = - ] || printf '%s\n' --kind "$2"
     [ "$3" = 0 ] || printf '%s\n' -m "$3:$3"
 }
@@ -144,7 +148,7 @@ measure_peer() { # where library/algorithm collective...
         done
     done
     mapfile -t words < <(settings "$3" "$2")
-    timeout $((60 + 20 * cells)) env "${words[@]}" "$lab/launch" "${2%%/*}" "$1" \
+    timeout $((60 + 20 * cells)) env ${fresh:+FRESH=1} "${words[@]}" "$lab/launch" "${2%%/*}" "$1" \
         "$cache/lab/collectives-${2%%[-/]*}" "$2" "$seconds" "${REST:-0}" "$(joined "${@:3}")" "$(joined "${kinds[@]}")" \
         "$(joined "${sizes[@]}")" | grep "^${2%%/*},"
 }

@@ -359,6 +359,7 @@ impl Slots {
                     report,
                     token: 0,
                     attended: true,
+                    for_user: false,
                     past_caches: false,
                 };
                 tokens.put(transport, Use::Slot, put)?
@@ -544,6 +545,7 @@ impl Slots {
                 report: Report::Never,
                 token: 0,
                 attended: true,
+                for_user: false,
                 past_caches: false,
             };
             match tokens.put(transport, Use::Slot, put)? {

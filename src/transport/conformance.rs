@@ -201,6 +201,7 @@ impl Seat<'_> {
             report,
             token,
             attended: true,
+            for_user: true,
             past_caches: false,
         };
         let posted = self.until("a put to be taken", |seat| match seat.transport.put(&put) {
@@ -418,6 +419,7 @@ fn too_many_segments_are_refused(seat: &mut Seat<'_>) {
         report,
         token: 0,
         attended: true,
+        for_user: true,
         past_caches: false,
     };
     let refused = seat.until("a put to be refused for good", |seat| match seat.transport.put(&put) {
@@ -614,6 +616,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
         report: Report::Landed,
         token: 0,
         attended: true,
+        for_user: true,
         past_caches: false,
     };
     assert!(seat.transport.put(&put).is_err());

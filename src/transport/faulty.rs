@@ -94,8 +94,8 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.shows(region, peer)
     }
 
-    fn is_read_well(&self, peer: Rank) -> bool {
-        self.inner.is_read_well(peer)
+    fn is_read_well(&self, peer: Rank, put: usize) -> bool {
+        self.inner.is_read_well(peer, put)
     }
 
     fn expect(&mut self, region: &Region) {

@@ -119,8 +119,8 @@ impl Transport for Mixed {
         self.number(peer).is_some_and(|peer| self.near.shows(region, peer))
     }
 
-    fn is_read_well(&self, peer: Rank) -> bool {
-        self.number(peer).is_none_or(|peer| self.near.is_read_well(peer))
+    fn is_read_well(&self, peer: Rank, put: usize) -> bool {
+        self.number(peer).is_none_or(|peer| self.near.is_read_well(peer, put))
     }
 
     fn expect(&mut self, region: &Region) {

@@ -479,6 +479,7 @@ mod tests {
             report: Report::Sent,
             token,
             attended: true,
+            for_user: true,
             past_caches: false,
         }
     }

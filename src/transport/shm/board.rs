@@ -1,5 +1,5 @@
-//! What a rank shows its peers: a segment with its notice ring, its alarm and its gate; and, once it has private
-//! memory to be put into, one with chunks on their way there.
+//! What a rank shows its peers: a segment with its notice ring, its alarm and its gate; and, once it has
+//! memory to be put into by them, one with chunks on their way there.
 //!
 //! The only place where shared bytes become atomics.
 
@@ -90,7 +90,7 @@ impl Board {
     }
 }
 
-/// Chunks that are on their way into a rank's private memory. Zeroed at first.
+/// Chunks that are on their way into a rank's memory. Zeroed at first.
 pub struct Chunks {
     mapping: Mapping,
     count: usize,

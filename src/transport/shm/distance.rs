@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::traffic::Traffic;
+use super::traffic::{Path, Place, Traffic};
 use crate::transport::copy::{copy, copy_afar};
 
 /// Copies bytes from one place to another.
@@ -60,25 +60,31 @@ impl Distance {
         self.learn(bytes, start.elapsed());
     }
 
-    /// The same straight into a window, of so many that it tells of the [traffic](Traffic) there.
-    pub fn copy_straight(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
-        // What goes past the caches tells nothing.
-        if self.far {
-            return self.copy(bytes, make);
-        }
-        let mut traffic = std::mem::take(&mut self.traffic);
-        traffic.time(bytes, || self.copy(bytes, make));
-        self.traffic = traffic;
+    /// The same into a window, timed as a put that tells of the [traffic](Traffic).
+    pub fn copy_timed(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
+        let start = Instant::now();
+        self.copy(bytes, make);
+        self.traffic.learn(bytes, start.elapsed());
     }
 
-    /// Whether the next of such copies is to go round.
-    pub fn goes_round(&mut self) -> bool {
-        self.traffic.goes_round()
+    /// How a put into a window is to be made that may go round. What goes past the caches goes straight.
+    pub fn choose(&mut self, to: Place) -> Path {
+        if self.far { Path::Straight } else { self.traffic.choose(to) }
     }
 
-    /// Whether a line that one core writes and the other reads takes long, time and again.
-    pub fn is_costly(&self) -> bool {
-        self.far || self.traffic.is_heavy()
+    /// Such a put was not taken.
+    pub fn put_off(&mut self) {
+        self.traffic.put_off();
+    }
+
+    /// Whether a line that one core writes and the other reads takes long, and for all.
+    pub fn is_far(&self) -> bool {
+        self.far
+    }
+
+    /// Whether what may go round does.
+    pub fn goes_round(&self) -> bool {
+        !self.far && self.traffic.is_heavy()
     }
 
     /// Whether the next copy is to tell what it takes.

@@ -67,6 +67,7 @@ use peer::{Handles, Peer, Reach, Windows};
 use remote::SEGMENTS;
 use ring::Reader;
 use stream::{Inflow, Outflow};
+use traffic::Path;
 
 /// How bytes get into a peer's private memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +158,9 @@ const STREAMED: usize = 64 << 10;
 const STREAMED_NEAR: usize = 4 << 20;
 /// Bytes of a put into a window whose way is worth a thought.
 const TRAFFIC: RangeInclusive<usize> = 32 << 10..=STREAMED_NEAR;
+/// Puts into windows that went round, in all tests.
+#[cfg(test)]
+pub static ROUNDS: AtomicU64 = AtomicU64::new(0);
 const IN_FLIGHT: usize = 256;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
 const OWN_CACHE: usize = if cfg!(miri) { 0 } else { 1 << 20 };
@@ -188,7 +192,7 @@ pub struct Shm {
     open: bool,
     board: Board,
     notices: Reader,
-    /// Where this rank's chunks arrive, once it has private memory.
+    /// Where this rank's chunks arrive, once it has private memory, or windows that are put round.
     inflow: Option<Inflow>,
     /// Puts that still go through those of others.
     outflow: Vec<Outflow>,
@@ -214,15 +218,16 @@ struct Bell {
     _writer: OwnedFd,
 }
 
-/// Private memory that peers may put into, by number.
+/// Memory that peers may put into.
 #[derive(Default)]
 struct Regions {
+    /// The number of the last private one.
     last: u64,
     /// By their keys, and how often each is registered.
     memory: HashMap<u64, (Memory, u32)>,
 }
 
-/// A region's place in the table; or none, as shared memory needs none.
+/// A region's place in the table, perhaps one of several.
 struct Registration {
     regions: Arc<Mutex<Regions>>,
     key: u64,
@@ -377,7 +382,7 @@ impl Shm {
         Ok(())
     }
 
-    /// Where puts into its private memory arrive that the kernel does not make.
+    /// Where puts into its private memory arrive that the kernel does not make, and into windows those that go round.
     fn show_chunks(&mut self) -> Result<()> {
         if self.inflow.is_none() {
             let inflow = Inflow::new(self.span())?;
@@ -444,7 +449,7 @@ impl Shm {
     ///
     /// A place for the notice is claimed before what is short is copied, so that the lines of both are on their
     /// way at the same time; and after what is long, which would hold up the notices of others.
-    fn put_directly(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
+    fn put_directly(&mut self, put: &Put<'_>, len: usize, path: Path) -> Result<Posted> {
         let place =
             |name: Rank, card: &Card, windows: &mut Windows, lives: &mut Handles| match Target::of(put.to) {
                 _ if len == 0 => Ok(None),
@@ -464,9 +469,7 @@ impl Shm {
             true => write(copy_past_caches, into),
             // Many short runs take their time wherever they go.
             false if put.segments.len() > 1 => write(copy, into),
-            false if put.attended && TRAFFIC.contains(&len) => {
-                distance.copy_straight(len, |copy| write(copy, into))
-            }
+            false if path == Path::Timed => distance.copy_timed(len, |copy| write(copy, into)),
             false => distance.copy(len, |copy| write(copy, into)),
         })
     }
@@ -514,7 +517,7 @@ impl Shm {
                 self.stream(put, len)
             }
             (Way::Joint, &[segment]) if put.attended => self.put_jointly(put, segment),
-            _ => self.put_directly(put, len),
+            _ => self.put_directly(put, len, Path::Straight),
         }
     }
 
@@ -523,12 +526,32 @@ impl Shm {
         self.near.get(peer as usize).is_some_and(|&near| near)
     }
 
-    /// Whether a put into a window is to go through the peer's chunks, if it has any, because of the [traffic].
-    fn goes_round(&mut self, put: &Put<'_>, len: usize) -> bool {
-        let may = put.attended && !put.past_caches && TRAFFIC.contains(&len) && self.is_near(put.peer);
+    /// Whether puts into windows of a peer's go round where the [traffic] is heavy.
+    fn has_rounds(&self, peer: Rank) -> bool {
+        self.span > 0 && self.is_near(peer)
+    }
+
+    /// Puts into a window: straight, or through the peer's chunks, if it has some.
+    fn put_into_window(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
+        let may = put.attended && put.for_user && !put.past_caches && TRAFFIC.contains(&len);
+        let may = may && self.has_rounds(put.peer);
         let Peer { card, board, distance, .. } = &mut self.peers[put.peer as usize];
         let board = if may { board.of(card, self.place.size as usize).ok() } else { None };
-        board.is_some_and(|board| board.chunks().is_some()) && distance.goes_round()
+        if board.is_none_or(|board| board.chunks().is_none()) {
+            return self.put_directly(put, len, Path::Straight);
+        }
+        let posted = match distance.choose((put.to.key, put.to.base.wrapping_add(put.to_offset))) {
+            Path::Round => {
+                #[cfg(test)]
+                ROUNDS.fetch_add(1, Ordering::Relaxed);
+                self.stream(put, len)
+            }
+            path => self.put_directly(put, len, path),
+        }?;
+        if posted == Posted::Busy {
+            self.peers[put.peer as usize].distance.put_off();
+        }
+        Ok(posted)
     }
 
     /// Carries a put together with its target; alone, where there is no chunk to tell it by.
@@ -538,7 +561,7 @@ impl Shm {
         let offered = match joint::begin(put, segment, &mut reach)? {
             Begun::Offered(offered) => offered,
             Begun::ShutDown => return Ok(Posted::Busy),
-            Begun::NoChunk => return self.put_directly(put, segment.len),
+            Begun::NoChunk => return self.put_directly(put, segment.len, Path::Straight),
         };
         // Also if this fails, the target may read what is put.
         let carried = offered.carry(&mut reach);
@@ -565,7 +588,7 @@ impl Shm {
     fn stream(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
         let mut outflow = Outflow::new(put, len);
         let peer = &mut self.peers[put.peer as usize];
-        let poured = outflow.pour(peer, &mut self.bells, self.place.size as usize)?;
+        let poured = outflow.pour(peer, &mut self.bells, self.place)?;
         if outflow.is_done() {
             return Ok(Posted::Done);
         }
@@ -581,7 +604,7 @@ impl Shm {
         let Shm { outflow, peers, bells, place, .. } = self;
         let mut poured = false;
         for one in &mut *outflow {
-            poured |= one.pour(&mut peers[one.peer as usize], bells, place.size as usize)?;
+            poured |= one.pour(&mut peers[one.peer as usize], bells, *place)?;
         }
         outflow.retain(|one| {
             if one.is_done() {
@@ -659,8 +682,10 @@ impl Transport for Shm {
         Target::of(region.remote.near) != Target::Private
     }
 
-    fn is_read_well(&self, peer: Rank) -> bool {
-        self.peers.get(peer as usize).is_none_or(|peer| !peer.distance.is_costly())
+    fn is_read_well(&self, peer: Rank, put: usize) -> bool {
+        let Some(Peer { distance, .. }) = self.peers.get(peer as usize) else { return true };
+        let goes_round = distance.goes_round() && TRAFFIC.contains(&put) && self.has_rounds(peer);
+        !distance.is_far() && !goes_round
     }
 
     fn expect(&mut self, region: &Region) {
@@ -705,8 +730,8 @@ impl Transport for Shm {
                 self.check_own(put, len)?;
                 self.put_privately(put, len)
             }
-            Target::Shared(_) if self.goes_round(put, len) => self.stream(put, len),
-            _ => self.put_directly(put, len),
+            Target::Shared(_) if len > 0 => self.put_into_window(put, len),
+            _ => self.put_directly(put, len, Path::Straight),
         }
     }
 

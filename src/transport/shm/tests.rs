@@ -82,6 +82,7 @@ fn where_lines_go_to_and_fro_windows_are_put_through_chunks_if_their_rank_has_so
             report: Report::Never,
             token: 0,
             attended,
+            for_user: true,
             past_caches: false,
         };
         assert_ne!(one.put(&put).unwrap(), Posted::Busy);
@@ -262,6 +263,7 @@ fn all_put_to_all(way: Way, segments: &[Run]) {
                         report,
                         token,
                         attended: true,
+                        for_user: true,
                         past_caches: false,
                     };
                     let posted = loop {
@@ -317,6 +319,7 @@ fn a_stream_that_nobody_takes_is_let_go_of_at_the_end() {
         report,
         token: 0,
         attended: true,
+        for_user: true,
         past_caches: false,
     };
     assert_eq!(all[1].put(&put).unwrap(), Posted::Pending);
@@ -350,6 +353,7 @@ fn offered() -> (Shm, Shm, [Region; 2]) {
         report: Report::Sent,
         token: 7,
         attended: true,
+        for_user: true,
         past_caches: false,
     };
     let Peer { card, board, chunks, .. } = &mut all[1].peers[0];
@@ -434,6 +438,7 @@ fn a_long_put_past_the_caches_is_seen_whole_when_its_notice_is() {
                         report,
                         token,
                         attended,
+                        for_user: true,
                         past_caches,
                     };
                     put(&mut shm, &mut events, &long);
@@ -503,6 +508,7 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                                     report,
                                     token: 0,
                                     attended: true,
+                                    for_user: true,
                                     past_caches: false,
                                 },
                             );
@@ -544,6 +550,7 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                         report,
                         token: 0,
                         attended: true,
+                        for_user: true,
                         past_caches: false,
                     })
                     .unwrap();
@@ -642,6 +649,7 @@ fn what_breaks_the_contract_is_refused_with_its_numbers() {
         report,
         token: 0,
         attended: true,
+        for_user: true,
         past_caches: false,
     };
     let outside = [Run { offset: 1, ..good[0] }];
@@ -681,6 +689,7 @@ fn a_put_to_oneself_beyond_ones_regions_is_refused_and_nothing_is_written() {
                 report: Report::Never,
                 token: 0,
                 attended: true,
+                for_user: true,
                 past_caches: false,
             };
             let error = shm.put(&put).unwrap_err().to_string();
@@ -713,6 +722,7 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
         report,
         token: 0,
         attended: true,
+        for_user: true,
         past_caches: false,
     };
     let error = shm.put(&put).unwrap_err().to_string();

@@ -9,14 +9,28 @@
 //! straight in 1.5 ns a line. Which of the two it is, the puts tell.
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::distance::{BELIEVED, LINE};
 
-/// Straight puts, of which one is timed; and puts that go round before one is made straight.
+/// Straight puts, of which one is timed; and puts that go round before one is tried straight.
 const TRIAL: [u32; 2] = [16, 64];
 /// Nanoseconds a line from which on lines go to and fro.
 const HEAVY: u64 = 3;
+
+/// Where a put goes: its region's key, and how far into it.
+pub type Place = (u64, u64);
+
+/// How a put is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Path {
+    /// Straight into its place.
+    Straight,
+    /// The same, with a look at the clock.
+    Timed,
+    /// Through chunks.
+    Round,
+}
 
 /// What is known of the traffic with a peer.
 #[derive(Debug, Default)]
@@ -26,6 +40,9 @@ pub struct Traffic {
     untimed: u32,
     /// Those in a row that told otherwise.
     otherwise: u32,
+    /// Where a put was tried straight, of those that go round: the next one there tells, as its lines are this rank's then, if
+    /// nobody reads them.
+    tried: Option<Place>,
 }
 
 impl Traffic {
@@ -40,35 +57,41 @@ impl Traffic {
         self.heavy
     }
 
-    /// Whether the next put is to go round. Of two in a row that are not the second one tells: before the first the target has
-    /// written its lines itself.
-    pub fn goes_round(&mut self) -> bool {
-        let tries = self.otherwise > 0 || self.untimed >= TRIAL[1];
-        self.untimed += u32::from(self.heavy && self.otherwise == 0);
-        self.heavy && !tries
-    }
-
-    /// Makes a put of so many bytes straight.
-    pub fn time(&mut self, bytes: usize, make: impl FnOnce()) {
-        if !self.is_due() {
-            return make();
+    /// How the next put is to be made.
+    pub fn choose(&mut self, to: Place) -> Path {
+        self.untimed += 1;
+        match (self.heavy, self.tried) {
+            (false, _) if self.otherwise > 0 || self.untimed >= TRIAL[0] => Path::Timed,
+            (false, _) => Path::Straight,
+            (true, Some(place)) if place == to => Path::Timed,
+            // Nothing goes there any more.
+            (true, Some(_)) if self.untimed >= 2 * TRIAL[1] => self.start_over(),
+            (true, None) if self.untimed > TRIAL[1] => {
+                self.tried = Some(to);
+                Path::Straight
+            }
+            (true, _) => Path::Round,
         }
-        let start = Instant::now();
-        make();
-        self.learn(bytes, start.elapsed());
     }
 
-    /// Whether the straight put that is about to be made is to tell what it takes.
-    fn is_due(&mut self) -> bool {
-        self.untimed += u32::from(!self.heavy);
-        let most = if self.heavy { TRIAL[1] + 1 } else { TRIAL[0] - 1 };
-        self.otherwise > 0 || self.untimed > most
+    fn start_over(&mut self) -> Path {
+        *self = Traffic { heavy: self.heavy, ..Traffic::default() };
+        Path::Round
     }
 
-    fn learn(&mut self, bytes: usize, took: Duration) {
+    /// A put was not taken, whatever had been chosen.
+    pub fn put_off(&mut self) {
+        self.tried = self.tried.filter(|_| self.otherwise > 0);
+    }
+
+    /// A put of so many bytes that was timed took so long.
+    pub fn learn(&mut self, bytes: usize, took: Duration) {
         let heavy = took.as_nanos() as u64 >= HEAVY * (bytes as u64).div_ceil(LINE);
-        self.otherwise = if heavy == self.heavy { 0 } else { self.otherwise + 1 };
-        self.untimed *= u32::from(self.otherwise > 0);
+        if heavy == self.heavy {
+            self.start_over();
+            return;
+        }
+        self.otherwise += 1;
         if self.otherwise == BELIEVED {
             *self = Traffic { heavy, ..Traffic::default() };
         }
@@ -83,43 +106,61 @@ mod tests {
     const SHORT: Duration = Duration::from_nanos(2 * BYTES as u64 / LINE);
     const LONG: Duration = Duration::from_nanos(7 * BYTES as u64 / LINE);
 
-    /// Puts that take so long, each if it goes straight after another that did, else `first`; and how many go round.
-    fn puts(traffic: &mut Traffic, count: u32, first: Duration, took: Duration) -> u32 {
-        let (mut rounds, mut straight) = (0, true);
-        for _ in 0..count {
-            if traffic.goes_round() {
-                (rounds, straight) = (rounds + 1, false);
-                continue;
-            }
-            if traffic.is_due() {
-                traffic.learn(BYTES, if straight { took } else { first });
-            }
-            straight = true;
-        }
-        rounds
+    /// Puts to so many places in turn, each of which takes so long if it goes straight after another one there that did, else
+    /// `first`; and how many go round.
+    fn puts(traffic: &mut Traffic, count: u32, places: u64, [first, next]: [Duration; 2]) -> u32 {
+        let mut is_own = vec![true; places as usize];
+        (0..count)
+            .map(|i| u64::from(i) % places)
+            .filter(|&place| {
+                let path = traffic.choose((7, place));
+                let took = if is_own[place as usize] { next } else { first };
+                is_own[place as usize] = path != Path::Round;
+                if path == Path::Timed {
+                    traffic.learn(BYTES, took);
+                }
+                path == Path::Round
+            })
+            .count() as u32
     }
 
     #[test]
     fn what_takes_no_time_goes_straight() {
-        assert_eq!(puts(&mut Traffic::default(), 1000, SHORT, SHORT), 0);
+        assert_eq!(puts(&mut Traffic::default(), 1000, 3, [SHORT; 2]), 0);
     }
 
     #[test]
     fn where_lines_go_to_and_fro_nearly_all_goes_round_and_when_they_rest_nothing_any_more() {
-        let mut traffic = Traffic::default();
-        assert_eq!(puts(&mut traffic, TRIAL[0] + BELIEVED - 1, LONG, LONG), 0);
-        assert!(traffic.is_heavy());
-        assert_eq!(puts(&mut traffic, 10 * (TRIAL[1] + 2), LONG, LONG), 10 * TRIAL[1]);
-        // What goes round leaves lines with the target, so that the first one that does not takes long, whatever comes next.
-        puts(&mut traffic, TRIAL[1] + 1 + BELIEVED, LONG, SHORT);
-        assert!(!traffic.is_heavy());
+        for places in [1, 3] {
+            let mut traffic = Traffic::default();
+            assert_eq!(puts(&mut traffic, TRIAL[0] + BELIEVED - 1, places, [LONG; 2]), 0);
+            assert!(traffic.is_heavy());
+            let straight = 1000 - puts(&mut traffic, 1000, places, [LONG; 2]);
+            assert!((20..=32).contains(&straight), "two of a trial, and not between: {straight}");
+            // What goes round leaves lines with the target, so that the first one that does not takes long, whatever comes next.
+            puts(&mut traffic, 3 * TRIAL[1] + 3 * BELIEVED, places, [LONG, SHORT]);
+            assert!(!traffic.is_heavy(), "{places} places");
+        }
+    }
+
+    #[test]
+    fn where_a_put_was_tried_and_nothing_goes_any_more_another_is_tried() {
+        let mut traffic = Traffic::heavy();
+        let tried = |traffic: &mut Traffic, at| {
+            (0..3 * TRIAL[1]).find(|_| traffic.choose((7, at)) == Path::Straight).unwrap()
+        };
+        assert_eq!(tried(&mut traffic, 1), TRIAL[1]);
+        assert!(tried(&mut traffic, 2) > TRIAL[1], "the first one is waited for, but not for ever");
+        traffic.put_off();
+        assert_eq!(traffic.choose((7, 2)), Path::Straight, "it was not taken");
+        assert_eq!(traffic.choose((7, 2)), Path::Timed);
     }
 
     #[test]
     fn puts_that_were_interrupted_change_nothing() {
         let mut traffic = Traffic::default();
         for _ in 0..100 {
-            puts(&mut traffic, TRIAL[0] - 1, SHORT, SHORT);
+            puts(&mut traffic, TRIAL[0] - 1, 1, [SHORT; 2]);
             (1..BELIEVED).for_each(|_| traffic.learn(BYTES, LONG));
             traffic.learn(BYTES, SHORT);
         }

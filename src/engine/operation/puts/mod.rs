@@ -299,6 +299,7 @@ impl Puts {
             report: leg.report,
             token: 0,
             attended: course.attended,
+            for_user: true,
             past_caches: course.past_caches,
         };
         let posted = io.put(course.number, put)?;
@@ -327,8 +328,8 @@ impl Puts {
             notice: notice.encode(),
             report,
             token: 0,
-            // Staging slots go round of themselves, and leave nothing for the target to do.
-            attended: false,
+            attended: course.attended,
+            for_user: false,
             // Its target is about to read it.
             past_caches: false,
         };

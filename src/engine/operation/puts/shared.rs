@@ -55,8 +55,10 @@ impl Puts {
         io: &Io,
     ) -> Option<Share> {
         let target = &self.targets[target];
-        let is_read_well = target.reads && io.transport.is_read_well(target.world);
-        if !is_read_well || !io.slots.may_send(target.channel) {
+        let is_put = leg.staged.left() == 0 && course.attended;
+        let put = if is_put { total(&leg.direct) } else { 0 };
+        let may = target.reads && io.slots.may_send(target.channel);
+        if !may || !io.transport.is_read_well(target.world, put) {
             return None;
         }
         let arriving = match course.plan().round(round).arrival {

@@ -147,7 +147,10 @@ mod tests {
         assert_eq!(stranger.map(label).err(), Some(Missing::Another));
         assert_eq!(stranger.state(label), State::Ended);
         drop(segment);
-        assert_eq!(own().state(label), State::Unclear, "this process is there, and its segment is not");
+        // Its number may be that of what another test has just opened.
+        let dropped = || Segment::create(4096).unwrap().label();
+        let is_unclear = |_| own().state(dropped()) == State::Unclear;
+        assert!((0..1000).any(is_unclear), "this process is there, and its segment is not");
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl Puts {
             report: Report::Sent,
             token,
             attended: true,
+            for_user: true,
             past_caches: false,
         };
         loop {
