@@ -214,7 +214,7 @@ impl Engine {
         self.check()?;
         let memory = self.io.transport.allocate(bytes)?;
         let window = self.io.transport.register(memory)?;
-        self.io.transport.expect(&window);
+        self.io.transport.prepare_for_puts(&window);
         Ok(window)
     }
 

@@ -94,12 +94,12 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.shows(region, peer)
     }
 
-    fn is_read_well(&self, peer: Rank, put: usize) -> bool {
-        self.inner.is_read_well(peer, put)
+    fn is_worth_showing(&self, peer: Rank, put: usize) -> bool {
+        self.inner.is_worth_showing(peer, put)
     }
 
-    fn expect(&mut self, region: &Region) {
-        self.inner.expect(region);
+    fn prepare_for_puts(&mut self, region: &Region) {
+        self.inner.prepare_for_puts(region);
     }
 
     fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {

@@ -119,12 +119,12 @@ impl Transport for Mixed {
         self.number(peer).is_some_and(|peer| self.near.shows(region, peer))
     }
 
-    fn is_read_well(&self, peer: Rank, put: usize) -> bool {
-        self.number(peer).is_none_or(|peer| self.near.is_read_well(peer, put))
+    fn is_worth_showing(&self, peer: Rank, put: usize) -> bool {
+        self.number(peer).is_none_or(|peer| self.near.is_worth_showing(peer, put))
     }
 
-    fn expect(&mut self, region: &Region) {
-        self.near.expect(region);
+    fn prepare_for_puts(&mut self, region: &Region) {
+        self.near.prepare_for_puts(region);
     }
 
     fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {

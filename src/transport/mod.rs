@@ -110,7 +110,7 @@ pub struct Put<'a> {
     pub token: Token,
     /// Whether the peer is about to poll again and again, so that its part of the work will not have to wait.
     pub attended: bool,
-    /// Whether it goes to where its peer's user has its data, and not into memory that serves many calls.
+    /// Whether it goes to where its peer's user has its data, all of a leg, and not into memory that serves many calls.
     pub for_user: bool,
     /// Whether the call that it is a part of moves so much that the [cache](Transport::cache) does not hold it until it is
     /// looked for.
@@ -243,12 +243,12 @@ pub trait Transport: Send {
 
     /// Whether it is worth while to show a peer what it is to read, as far as that is known, where so many bytes would else be put
     /// to its user, while it waits for them; 0 where they go another way.
-    fn is_read_well(&self, _peer: Rank, _put: usize) -> bool {
+    fn is_worth_showing(&self, _peer: Rank, _put: usize) -> bool {
         true
     }
 
     /// Gets ready for puts into a region for many calls.
-    fn expect(&mut self, _region: &Region) {}
+    fn prepare_for_puts(&mut self, _region: &Region) {}
 
     /// A peer's region as memory that is read here where it lies, given the key of it that is for puts between the
     /// two; the peer's end must [show](Self::shows) it to this rank. What the peer has written there before a put of

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::traffic::{Path, Place, Traffic};
+use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::copy::{copy, copy_afar};
 
 /// Copies bytes from one place to another.
@@ -68,8 +68,8 @@ impl Distance {
     }
 
     /// How a put into a window is to be made that may go round. What goes past the caches goes straight.
-    pub fn choose(&mut self, to: Place) -> Path {
-        if self.far { Path::Straight } else { self.traffic.choose(to) }
+    pub fn choose(&mut self, to: Spot) -> Manner {
+        if self.far { Manner::Straight } else { self.traffic.choose(to) }
     }
 
     /// Such a put was not taken.

@@ -67,7 +67,7 @@ use peer::{Handles, Peer, Reach, Windows};
 use remote::SEGMENTS;
 use ring::Reader;
 use stream::{Inflow, Outflow};
-use traffic::Path;
+use traffic::Manner;
 
 /// How bytes get into a peer's private memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -449,7 +449,7 @@ impl Shm {
     ///
     /// A place for the notice is claimed before what is short is copied, so that the lines of both are on their
     /// way at the same time; and after what is long, which would hold up the notices of others.
-    fn put_directly(&mut self, put: &Put<'_>, len: usize, path: Path) -> Result<Posted> {
+    fn put_directly(&mut self, put: &Put<'_>, len: usize, manner: Manner) -> Result<Posted> {
         let place =
             |name: Rank, card: &Card, windows: &mut Windows, lives: &mut Handles| match Target::of(put.to) {
                 _ if len == 0 => Ok(None),
@@ -469,7 +469,7 @@ impl Shm {
             true => write(copy_past_caches, into),
             // Many short runs take their time wherever they go.
             false if put.segments.len() > 1 => write(copy, into),
-            false if path == Path::Timed => distance.copy_timed(len, |copy| write(copy, into)),
+            false if manner == Manner::Timed => distance.copy_timed(len, |copy| write(copy, into)),
             false => distance.copy(len, |copy| write(copy, into)),
         })
     }
@@ -517,7 +517,7 @@ impl Shm {
                 self.stream(put, len)
             }
             (Way::Joint, &[segment]) if put.attended => self.put_jointly(put, segment),
-            _ => self.put_directly(put, len, Path::Straight),
+            _ => self.put_directly(put, len, Manner::Straight),
         }
     }
 
@@ -538,15 +538,15 @@ impl Shm {
         let Peer { card, board, distance, .. } = &mut self.peers[put.peer as usize];
         let board = if may { board.of(card, self.place.size as usize).ok() } else { None };
         if board.is_none_or(|board| board.chunks().is_none()) {
-            return self.put_directly(put, len, Path::Straight);
+            return self.put_directly(put, len, Manner::Straight);
         }
-        let posted = match distance.choose((put.to.key, put.to.base.wrapping_add(put.to_offset))) {
-            Path::Round => {
+        let posted = match distance.choose((put.to.key, put.to.base.wrapping_add(put.to_offset), len)) {
+            Manner::Round => {
                 #[cfg(test)]
                 ROUNDS.fetch_add(1, Ordering::Relaxed);
                 self.stream(put, len)
             }
-            path => self.put_directly(put, len, path),
+            manner => self.put_directly(put, len, manner),
         }?;
         if posted == Posted::Busy {
             self.peers[put.peer as usize].distance.put_off();
@@ -561,7 +561,7 @@ impl Shm {
         let offered = match joint::begin(put, segment, &mut reach)? {
             Begun::Offered(offered) => offered,
             Begun::ShutDown => return Ok(Posted::Busy),
-            Begun::NoChunk => return self.put_directly(put, segment.len, Path::Straight),
+            Begun::NoChunk => return self.put_directly(put, segment.len, Manner::Straight),
         };
         // Also if this fails, the target may read what is put.
         let carried = offered.carry(&mut reach);
@@ -587,8 +587,14 @@ impl Shm {
     /// others; but for one that is so short that it is taken over at once, or not.
     fn stream(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
         let mut outflow = Outflow::new(put, len);
-        let peer = &mut self.peers[put.peer as usize];
-        let poured = outflow.pour(peer, &mut self.bells, self.place)?;
+        let (peer, Place { rank: own, size }) = (&mut self.peers[put.peer as usize], self.place);
+        let Peer { name, card, board, .. } = &mut *peer;
+        let board = board.of(card, size as usize).map_err(|e| e.of(*name, "board"))?;
+        // It has shut down, as everybody is about to hear.
+        if board.gate().enter(own as usize).is_none() {
+            return Ok(Posted::Busy);
+        }
+        let poured = outflow.pour(peer, &mut self.bells, size as usize)?;
         if outflow.is_done() {
             return Ok(Posted::Done);
         }
@@ -604,7 +610,7 @@ impl Shm {
         let Shm { outflow, peers, bells, place, .. } = self;
         let mut poured = false;
         for one in &mut *outflow {
-            poured |= one.pour(&mut peers[one.peer as usize], bells, *place)?;
+            poured |= one.pour(&mut peers[one.peer as usize], bells, place.size as usize)?;
         }
         outflow.retain(|one| {
             if one.is_done() {
@@ -682,13 +688,13 @@ impl Transport for Shm {
         Target::of(region.remote.near) != Target::Private
     }
 
-    fn is_read_well(&self, peer: Rank, put: usize) -> bool {
+    fn is_worth_showing(&self, peer: Rank, put: usize) -> bool {
         let Some(Peer { distance, .. }) = self.peers.get(peer as usize) else { return true };
         let goes_round = distance.goes_round() && TRAFFIC.contains(&put) && self.has_rounds(peer);
         !distance.is_far() && !goes_round
     }
 
-    fn expect(&mut self, region: &Region) {
+    fn prepare_for_puts(&mut self, region: &Region) {
         // Where chunks do not stay in a cache that cores share, or there is no memory for them, all goes straight.
         if self.span > 0 && region.memory.len() >= *TRAFFIC.start() {
             let _ = self.show_chunks();
@@ -731,7 +737,7 @@ impl Transport for Shm {
                 self.put_privately(put, len)
             }
             Target::Shared(_) if len > 0 => self.put_into_window(put, len),
-            _ => self.put_directly(put, len, Path::Straight),
+            _ => self.put_directly(put, len, Manner::Straight),
         }
     }
 

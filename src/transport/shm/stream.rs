@@ -1,5 +1,5 @@
-//! Puts into private memory that the kernel does not write, and into windows whose lines go to and fro: their bytes stream through chunks in shared memory, which
-//! the source fills while the target empties those before.
+//! Puts into private memory that the kernel does not write, and into windows whose lines go to and fro: their bytes stream
+//! through chunks in shared memory, which the source fills while the target empties those before.
 //!
 //! Chunks are filled in turn, and there are so many, where there is room in a cache that cores share, that their own
 //! caches have let go of one when it is filled again (see [`Transport::span`](crate::transport::Transport::span)).
@@ -14,7 +14,7 @@ use super::peer::{Handles, Peer, Reach};
 use super::ring::{Place, Reader};
 use super::{PRIVATE, Regions, Run, gather, wake};
 use crate::error::{Error, Result};
-use crate::rank::{self, Rank};
+use crate::rank::Rank;
 use crate::transport::copy::copy;
 use crate::transport::memory::Memory;
 use crate::transport::segment::{Label, Segment};
@@ -129,12 +129,10 @@ impl Outflow {
         self.to.behind == 0
     }
 
-    /// Fills as many of the peer's chunks as are free, each of which it is told; whether any was. None of one that has
-    /// shut down: everybody is about to hear of that.
-    pub fn pour(&mut self, peer: &mut Peer, bells: &mut Handles, own: rank::Place) -> Result<bool> {
+    /// Fills as many of the peer's chunks as are free, each of which it is told; whether any was.
+    pub fn pour(&mut self, peer: &mut Peer, bells: &mut Handles, ranks: usize) -> Result<bool> {
         let Peer { name, card, board, chunks, distance, .. } = peer;
-        let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
-        let Some(_entered) = board.gate().enter(own.rank as usize) else { return Ok(false) };
+        let board = board.of(card, ranks).map_err(|e| e.of(*name, "board"))?;
         // Whoever has told a private region's key has shown them before; for a window they are looked for before.
         let Some(label) = board.chunks() else { return Ok(false) };
         let chunks = chunks.of(card, label).map_err(|e| e.of(*name, "ring"))?;

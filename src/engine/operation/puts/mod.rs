@@ -299,7 +299,7 @@ impl Puts {
             report: leg.report,
             token: 0,
             attended: course.attended,
-            for_user: true,
+            for_user: !leg.shared,
             past_caches: course.past_caches,
         };
         let posted = io.put(course.number, put)?;

@@ -55,10 +55,10 @@ impl Puts {
         io: &Io,
     ) -> Option<Share> {
         let target = &self.targets[target];
-        let is_put = leg.staged.left() == 0 && course.attended;
+        let is_put = leg.staged.left() == 0 && course.attended && !course.past_caches;
         let put = if is_put { total(&leg.direct) } else { 0 };
         let may = target.reads && io.slots.may_send(target.channel);
-        if !may || !io.transport.is_read_well(target.world, put) {
+        if !may || !io.transport.is_worth_showing(target.world, put) {
             return None;
         }
         let arriving = match course.plan().round(round).arrival {
