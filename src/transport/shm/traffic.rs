@@ -14,7 +14,10 @@ use std::time::Duration;
 use super::distance::{BELIEVED, LINE};
 
 /// Straight puts, of which one is timed; and puts that go round before one is tried straight.
-const TRIAL: [u32; 2] = [16, 64];
+const TRIAL: [i32; 2] = [16, 64];
+/// Puts that are not timed when they begin to go straight again: the first ones to each spot are to lines that are still their
+/// target's.
+const GRACE: i32 = 256;
 /// Nanoseconds a line from which on lines go to and fro; as much as where pages are touched first, or come from memory, which is
 /// not told apart.
 const HEAVY: u64 = 3;
@@ -37,8 +40,8 @@ pub enum Manner {
 #[derive(Debug, Default)]
 pub struct Traffic {
     heavy: bool,
-    /// Puts since the last that was timed.
-    untimed: u32,
+    /// Puts since the last that was timed; less than 0 for some that shall not be.
+    untimed: i32,
     /// Those in a row that told otherwise.
     otherwise: u32,
     /// Where a put was tried straight, of those that go round: the next one there tells, as its lines are this rank's then, if
@@ -94,7 +97,8 @@ impl Traffic {
         }
         (self.otherwise, self.untimed) = (self.otherwise + 1, 0);
         if self.otherwise == BELIEVED {
-            *self = Traffic { heavy, ..Traffic::default() };
+            let untimed = if heavy { 0 } else { -GRACE };
+            *self = Traffic { heavy, untimed, ..Traffic::default() };
         }
     }
 }
@@ -109,20 +113,20 @@ mod tests {
 
     /// Puts to so many places in turn, each of which takes so long if it goes straight after another one there that did, else
     /// `first`; and how many go round.
-    fn puts(traffic: &mut Traffic, count: u32, places: u64, [first, next]: [Duration; 2]) -> u32 {
+    fn puts(traffic: &mut Traffic, count: i32, places: u64, [first, next]: [Duration; 2]) -> i32 {
         let mut is_own = vec![true; places as usize];
-        (0..count)
-            .map(|i| u64::from(i) % places)
+        (0..count as u64)
+            .map(|i| i % places)
             .filter(|&place| {
-                let path = traffic.choose((7, place, BYTES));
+                let manner = traffic.choose((7, place, BYTES));
                 let took = if is_own[place as usize] { next } else { first };
-                is_own[place as usize] = path != Manner::Round;
-                if path == Manner::Timed {
+                is_own[place as usize] = manner != Manner::Round;
+                if manner == Manner::Timed {
                     traffic.learn(BYTES, took);
                 }
-                path == Manner::Round
+                manner == Manner::Round
             })
-            .count() as u32
+            .count() as i32
     }
 
     #[test]
@@ -134,14 +138,14 @@ mod tests {
     fn where_lines_go_to_and_fro_nearly_all_goes_round_and_when_they_rest_nothing_any_more() {
         for places in [1, 3, 40] {
             let mut traffic = Traffic::default();
-            assert_eq!(puts(&mut traffic, TRIAL[0] + BELIEVED - 1, places, [LONG; 2]), 0);
+            assert_eq!(puts(&mut traffic, TRIAL[0] + BELIEVED as i32 - 1, places, [LONG; 2]), 0);
             assert!(traffic.is_heavy());
             let straight = 1000 - puts(&mut traffic, 1000, places, [LONG; 2]);
             assert!((10..=32).contains(&straight), "two of a trial, and not between: {straight}");
             // What goes round leaves lines with the target, so that the first one that does not takes long, whatever comes next.
-            let enough = 2 * TRIAL[1] + (BELIEVED + 1) * places as u32;
-            puts(&mut traffic, enough, places, [LONG, SHORT]);
-            assert!(!traffic.is_heavy(), "{places} places");
+            let enough = 2 * TRIAL[1] + (BELIEVED as i32 + 1) * places as i32;
+            let rounds = puts(&mut traffic, 1000 + enough, places, [LONG, SHORT]);
+            assert!(!traffic.is_heavy() && rounds <= enough, "{rounds} of puts to {places} places");
         }
     }
 
