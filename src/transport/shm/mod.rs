@@ -526,6 +526,14 @@ impl Shm {
         self.near.get(peer as usize).is_some_and(|&near| near)
     }
 
+    /// As where lines go to and fro between it and all others.
+    #[cfg(test)]
+    pub fn be_busy(&mut self) {
+        self.peers.iter_mut().for_each(|peer| peer.distance = Distance::busy());
+        self.near = vec![true; self.peers.len()].into();
+        self.span = self.span.max(board::CHUNK);
+    }
+
     /// Whether puts into windows of a peer's go round where the [traffic] is heavy.
     fn has_rounds(&self, peer: Rank) -> bool {
         self.span > 0 && self.is_near(peer)

@@ -37,15 +37,6 @@ fn the_contract_is_kept_where_lines_are_far() {
     });
 }
 
-impl Shm {
-    /// As where lines go to and fro between it and all others.
-    pub fn be_busy(&mut self) {
-        self.peers.iter_mut().for_each(|peer| peer.distance = Distance::busy());
-        self.near = vec![true; self.peers.len()].into();
-        self.span = self.span.max(CHUNK);
-    }
-}
-
 #[test]
 #[cfg_attr(miri, ignore = "as above")]
 fn the_contract_is_kept_where_lines_go_to_and_fro() {
