@@ -84,18 +84,18 @@ fn where_lines_go_to_and_fro_windows_are_put_through_chunks_if_their_rank_has_so
         bytes
     };
     put(one, 1, true);
-    assert!(read().iter().all(|&byte| byte == 1), "straight, as there are no chunks");
+    assert!(read() == vec![1; target.len()], "straight, as there are no chunks");
     other.show_chunks().unwrap();
     put(one, 2, true);
-    assert!(read().iter().all(|&byte| byte == 1), "still in chunks");
+    assert!(read() == vec![1; target.len()], "still in chunks");
     let mut events = Vec::new();
     while !events.contains(&Event::Notice(2)) {
         one.poll(&mut Vec::new()).unwrap();
         other.poll(&mut events).unwrap();
     }
-    assert!(read().iter().all(|&byte| byte == 2));
+    assert!(read() == vec![2; target.len()]);
     put(one, 3, false);
-    assert!(read().iter().all(|&byte| byte == 3), "straight, as nobody would empty chunks");
+    assert!(read() == vec![3; target.len()], "straight, as nobody would empty chunks");
 }
 
 /// Ranks that know each other and let chunks go through the ring.
