@@ -118,7 +118,15 @@ fn rows_for_programs_say_all_that_was_asked_for_and_end_with_it() {
     assert_eq!(head[..2], ["library", "collective"]);
     assert_eq!(head[9..], ["median_us", "max_us", "tense", "root", "rest_s", "transport", "fresh"]);
     assert_eq!(row[11..14], ["window", "1", "0.001"]);
-    assert!(row[14].starts_with("shm"), "{text}");
+    assert!(row[14].starts_with("shm") && row[15] == "false", "{text}");
+    for collective in ["broadcast", "gather", "alltoall"] {
+        for tense in ["slice", "window", "prepared", "kept"] {
+            let turn = format!(
+                "bench {collective} -n 2 -m 64K:64K -t 0 --tense {tense} --fresh --check --format csv"
+            );
+            assert!(out(&run(&turn)).trim_end().ends_with(",true"), "{turn}");
+        }
+    }
     let json = out(&run("bench allreduce -n 2 -m 8 -t 0 --check --format json"));
     assert!(json.contains(r#""tense":"slice","root":null,"rest_s":0.0,"transport":"shm"#), "{json}");
     assert_eq!(json.lines().count(), 1, "{json}");

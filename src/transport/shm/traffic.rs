@@ -63,7 +63,7 @@ impl Traffic {
 
     /// How the next put is to be made.
     pub fn choose(&mut self, to: Spot) -> Manner {
-        self.untimed += 1;
+        self.untimed = self.untimed.saturating_add(1);
         match (self.heavy, self.tried) {
             (false, _) if self.otherwise > 0 || self.untimed >= TRIAL[0] => Manner::Timed,
             (false, _) => Manner::Straight,
