@@ -49,6 +49,7 @@ use crate::fold::Fold;
 use crate::forks;
 use crate::plan::Plan;
 use crate::rank::{Place, Rank};
+use crate::transport::memory::Memory;
 use crate::transport::{Limits, Region, Transport};
 use call::{Call, Signature};
 use calls::{Ledger, Past};
@@ -266,16 +267,28 @@ impl Engine {
         if small {
             return Ok(Path::Slots { from: from.memory().clone(), to: to.map(|to| to.memory().clone()) });
         }
-        let from = self.registered(from)?;
-        let to = to.map(|to| self.registered(to)).transpose()?;
-        Ok(Path::Direct(Box::new(Ends { to: to.unwrap_or_else(|| from.clone()), from })))
+        let (from, to) = match to {
+            Some(to) => {
+                let from = self.registered(from, |transport, memory| transport.register_source(memory))?;
+                (from, self.registered(to, |transport, memory| transport.register(memory))?)
+            }
+            None => {
+                let both = self.registered(from, |transport, memory| transport.register(memory))?;
+                (both.clone(), both)
+            }
+        };
+        Ok(Path::Direct(Box::new(Ends { from, to })))
     }
 
-    fn registered(&mut self, source: &Source) -> Result<Region> {
+    fn registered(
+        &mut self,
+        source: &Source,
+        register: fn(&mut dyn Transport, Memory) -> Result<Region>,
+    ) -> Result<Region> {
         match source {
             Source::Registered(region) => Ok(region.clone()),
             Source::Unregistered(memory) => {
-                self.io.transport.register(memory.clone()).map_err(|error| self.fail(error))
+                register(&mut *self.io.transport, memory.clone()).map_err(|error| self.fail(error))
             }
         }
     }

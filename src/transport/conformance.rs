@@ -6,8 +6,11 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+
+use memmap2::MmapMut;
 
 use crate::boot::Exchange;
 use crate::error::{Error, Result};
@@ -28,7 +31,7 @@ const UNTOUCHED: u8 = 0xa5;
 type Law = (&'static str, fn(&mut Seat<'_>));
 
 /// The laws in order; the last one ends the transport.
-const LAWS: [Law; 13] = [
+const LAWS: [Law; 14] = [
     ("a put lands exactly, and before its notice", a_put_lands_exactly),
     ("a notice alone needs no bytes, and keeps its 32 bits", a_notice_alone_keeps_its_bits),
     ("segments are gathered in their order, under one notice", segments_are_gathered),
@@ -37,6 +40,7 @@ const LAWS: [Law; 13] = [
     ("every rank's notices arrive, each once", every_notice_arrives_once),
     ("many puts are taken, each sent once", many_puts_are_taken),
     ("a source may be reused when it is sent", a_sent_source_may_be_reused),
+    ("what can only be read is a source", what_can_only_be_read_is_a_source),
     ("what a peer shows is read where it is, and no longer than the peer has it", what_is_shown_is_read),
     ("two regions do not mix, and one goes while the other stays", a_region_goes_while_another_stays),
     ("sleep ends when there is something to wake for", sleep_ends_by_a_wake),
@@ -543,6 +547,25 @@ fn a_sent_source_may_be_reused(seat: &mut Seat<'_>) {
         seat.notice();
     }
     assert!(read(&target) == expected, "a put carried bytes that came after it");
+}
+
+fn what_can_only_be_read_is_a_source(seat: &mut Seat<'_>) {
+    let len = seat.most(100_000);
+    let mut pages = MmapMut::map_anon(len).expect("so few pages are there");
+    pages.copy_from_slice(&content(seat.place.rank, 0, len));
+    let pages = pages.make_read_only().expect("a process may do that with its own pages");
+    let start = NonNull::from(&pages[..]).cast();
+    // SAFETY: - the pages are given back after the memory; nobody writes there, as it is a source alone
+    let memory = unsafe { Memory::lend(start, len) };
+    let from = seat.transport.register_source(memory).unwrap_or_else(|e| panic!("{}: {e}", seat.law));
+    let (target, to) = seat.window(len);
+    let keys = seat.share(&to);
+    let next = seat.next();
+    seat.put(next, &from, Bytes { offset: 0, len, to_offset: 0 }, keys[next as usize], 0);
+    seat.notice();
+    assert!(read(&target) == content(seat.previous(), 0, len), "what can only be read did not land");
+    seat.sent();
+    seat.barrier();
 }
 
 fn a_region_goes_while_another_stays(seat: &mut Seat<'_>) {

@@ -78,6 +78,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.register(memory)
     }
 
+    fn register_source(&mut self, memory: Memory) -> Result<Region> {
+        self.inner.register_source(memory)
+    }
+
     fn span(&self) -> usize {
         self.inner.span()
     }

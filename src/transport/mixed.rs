@@ -67,6 +67,12 @@ impl Mixed {
     }
 }
 
+/// Memory that is registered with both. Shared memory has no descriptor, and itself keeps what it has not put yet.
+fn both(far: Region, near: Region) -> Region {
+    let remote = RemoteKeys { far: far.remote.far, near: near.remote.near };
+    Region { remote, registration: Arc::new((far.registration.clone(), near.registration)), ..far }
+}
+
 /// What both can take.
 fn tighter(one: Limits, other: Limits) -> Limits {
     Limits {
@@ -97,10 +103,12 @@ impl Transport for Mixed {
 
     fn register(&mut self, memory: Memory) -> Result<Region> {
         let far = self.far.register(memory.clone())?;
-        let near = self.near.register(memory)?;
-        let remote = RemoteKeys { far: far.remote.far, near: near.remote.near };
-        // Shared memory has no descriptor, and itself keeps what it has not put yet.
-        Ok(Region { remote, registration: Arc::new((far.registration.clone(), near.registration)), ..far })
+        Ok(both(far, self.near.register(memory)?))
+    }
+
+    fn register_source(&mut self, memory: Memory) -> Result<Region> {
+        let far = self.far.register_source(memory.clone())?;
+        Ok(both(far, self.near.register_source(memory)?))
     }
 
     fn span(&self) -> usize {

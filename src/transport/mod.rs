@@ -231,6 +231,12 @@ pub trait Transport: Send {
     /// Fails with the size, the limit that was hit and its cure.
     fn register(&mut self, memory: Memory) -> Result<Region>;
 
+    /// The same of memory that is put from and never into: it may be read-only (constants, a file that is mapped so), which
+    /// a card must not be asked to write.
+    fn register_source(&mut self, memory: Memory) -> Result<Region> {
+        self.register(memory)
+    }
+
     /// Which of a region's keys is for puts between this rank and a peer, whichever of them has the region.
     fn key(&self, keys: RemoteKeys, _peer: Rank) -> RemoteKey {
         keys.far

@@ -25,6 +25,24 @@ pub(super) struct Domain {
     mr_mode: c_int,
 }
 
+/// What memory is registered for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// To be put from.
+    Source,
+    /// To be put from and into.
+    Both,
+}
+
+impl Access {
+    fn bits(self) -> u64 {
+        match self {
+            Access::Source => sys::FI_WRITE,
+            Access::Both => sys::FI_WRITE | sys::FI_REMOTE_WRITE,
+        }
+    }
+}
+
 /// The right to call into the domain; its raw objects.
 pub(super) struct Handles {
     pub fabric: *mut sys::fid_fabric,
@@ -76,17 +94,28 @@ impl Domain {
         check(self.library, &self.provider, call, code)
     }
 
-    /// Registers memory as source and target of puts; `endpoint` is bound to it where the provider demands it.
-    pub fn register(self: &Arc<Domain>, memory: Memory, endpoint: *mut sys::fid_ep) -> Result<Region> {
+    /// Registers memory; `endpoint` is bound to it where the provider demands it.
+    pub fn register(
+        self: &Arc<Domain>,
+        memory: Memory,
+        access: Access,
+        endpoint: *mut sys::fid_ep,
+    ) -> Result<Region> {
         // Providers may refuse no bytes at all: a byte of our own stands in for them.
         let target = if memory.is_empty() { Memory::zeroed(1)? } else { memory.clone() };
         let start = target.address().as_ptr();
-        let access = sys::FI_WRITE | sys::FI_REMOTE_WRITE;
         let mut mr = std::ptr::null_mut();
         let mut entered = self.enter();
         // SAFETY: - the bytes are alive until the registration is dropped, which holds `target`
         let code = unsafe {
-            sys::fi_mr_reg(entered.domain, start.cast(), target.len(), access, entered.next_key, &mut mr)
+            sys::fi_mr_reg(
+                entered.domain,
+                start.cast(),
+                target.len(),
+                access.bits(),
+                entered.next_key,
+                &mut mr,
+            )
         };
         if code != 0 {
             return Err(self.refused(code, target.len()));
@@ -118,6 +147,7 @@ impl Domain {
     pub fn refused(&self, code: c_int, len: usize) -> Error {
         let error = meaning(self.library, code as isize);
         let cure = match getrlimit(Resource::Memlock).current {
+            _ if -code == EFAULT => UNFIT.to_owned(),
             _ if !WANTS.contains(&-code) => LOG.to_owned(),
             Some(limit) => format!("`ulimit -l` is {}: raise it, or use smaller windows", size(limit)),
             None => "`ulimit -l` is unlimited: free memory, or use smaller or fewer windows".to_owned(),
@@ -132,6 +162,9 @@ impl Domain {
 const WANTS: [c_int; 3] = [sys::FI_ENOMEM, sys::FI_EAGAIN as c_int, EPERM];
 /// libfabric takes it from the system, and has no name of its own for it here.
 const EPERM: c_int = rustix::io::Errno::PERM.raw_os_error();
+/// Pages that cannot be pinned as they are to be used.
+const EFAULT: c_int = rustix::io::Errno::FAULT.raw_os_error();
+const UNFIT: &str = "it is unmapped or read-only: give the call memory that may be written";
 /// What helps where nothing else is known to.
 pub(super) const LOG: &str = "set FI_LOG_LEVEL=warn, and libfabric tells why";
 

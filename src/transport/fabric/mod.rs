@@ -31,7 +31,7 @@ use crate::threads;
 use crate::transport::memory::Memory;
 use crate::transport::wait::{Bed, Sleeper, sleep};
 use crate::transport::{Event, Limits, Posted, Put, Region, Report, Segment, Transport};
-use domain::{Domain, LOG};
+use domain::{Access, Domain, LOG};
 use doormat::Doormat;
 use endpoint::{BATCH, Batch, Endpoint, QUEUE, SEGMENTS, Write, Written};
 use flight::Flight;
@@ -79,7 +79,7 @@ impl Fabric {
         };
         let doormat = match choice.quirk.bare {
             true => None,
-            false => Some(Doormat::new(domain.register(Doormat::memory()?, endpoint.raw())?)),
+            false => Some(Doormat::new(domain.register(Doormat::memory()?, Access::Both, endpoint.raw())?)),
         };
         Ok(Fabric {
             place,
@@ -260,7 +260,11 @@ impl Transport for Fabric {
     }
 
     fn register(&mut self, memory: Memory) -> Result<Region> {
-        self.domain.register(memory, self.opened("register")?.raw())
+        self.domain.register(memory, Access::Both, self.opened("register")?.raw())
+    }
+
+    fn register_source(&mut self, memory: Memory) -> Result<Region> {
+        self.domain.register(memory, Access::Source, self.opened("register")?.raw())
     }
 
     #[inline]
@@ -658,5 +662,7 @@ mod tests {
             "{error}"
         );
         assert!(error.contains("`ulimit -l` is "), "{error}");
+        let error = domain.refused(-rustix::io::Errno::FAULT.raw_os_error(), 64 << 20).to_string();
+        assert!(error.contains("(-14)") && error.contains("read-only"), "{error}");
     }
 }
