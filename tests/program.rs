@@ -57,6 +57,7 @@ fn what_ranks_cannot_do_is_refused_once_and_before_they_start() {
         ("bench reduce -n 2 --rest -1", "'-1' is no number of seconds"),
         ("bench allgatherv -n 4294967295 -m 8", "ask for at most 4194304"),
         ("bench broadcast -n 4294967295 --algorithm leader", "ask for at most 4194304"),
+        ("bench broadcast -n 4 --provider shm+tpc", "`tpc` is not known; use one of"),
         ("bench put -n 3", "3 in place of 2 ranks"),
         ("bench put -n 2 -t -1", "'-1' is no number of seconds"),
     ] {
@@ -69,6 +70,8 @@ fn a_variable_is_the_users_word_as_an_option_is() {
     for arguments in ["bench allreduce -n 2", "bench allreduce", "bench put -n 2"] {
         let refused = program(arguments).env("CIRCULANT_LEADERS", "0").output().unwrap();
         assert_refused_once(&refused, "CIRCULANT_LEADERS=0 is no number of leaders");
+        let refused = program(arguments).env("CIRCULANT_PROVIDER", "tpc").output().unwrap();
+        assert_refused_once(&refused, "`tpc` is not known");
     }
 }
 

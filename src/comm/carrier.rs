@@ -6,58 +6,13 @@ use std::net::IpAddr;
 
 use super::meeting::Meeting;
 use super::settings::Settings;
+use super::wanted::{SHM, Wanted};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::Transport;
 use crate::transport::fabric::{self, Choice, Fabric, Request};
 use crate::transport::mixed::Mixed;
 use crate::transport::shm::{Findings, Shm, Vicinity};
-
-/// What users call our own shared memory; before a `+` and a provider, both together.
-pub const SHM: &str = "shm";
-
-/// What a user asks for, in one word.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wanted {
-    /// Whatever is best.
-    Best,
-    /// Shared memory.
-    Shm,
-    /// This provider, for all pairs of ranks.
-    Fabric(String),
-    /// Shared memory within nodes, and this provider between them.
-    Mixed(String),
-}
-
-impl Wanted {
-    /// By the user's word, if there is one: `shm`, `tcp`, `shm+tcp`.
-    pub fn of(word: Option<&str>) -> Wanted {
-        let Some(word) = word else { return Wanted::Best };
-        match word.split_once('+') {
-            Some((SHM, provider)) => Wanted::Mixed(provider.to_owned()),
-            _ if word == SHM => Wanted::Shm,
-            _ => Wanted::Fabric(word.to_owned()),
-        }
-    }
-
-    /// Whether shared memory may be part of it.
-    pub fn takes_shm(&self) -> bool {
-        !matches!(self, Wanted::Fabric(_))
-    }
-
-    /// Whether a provider of libfabric may be part of it.
-    pub fn takes_fabric(&self) -> bool {
-        *self != Wanted::Shm
-    }
-
-    /// The provider that it names.
-    pub fn provider(self) -> Option<String> {
-        match self {
-            Wanted::Best | Wanted::Shm => None,
-            Wanted::Fabric(provider) | Wanted::Mixed(provider) => Some(provider),
-        }
-    }
-}
 
 /// A transport that is open, and that [`Meeting::connect`] connects.
 pub enum Carrier {
@@ -242,19 +197,5 @@ fn vicinity(meeting: &Meeting, node: &[Rank]) -> Vicinity {
         crowded: meeting.ranks_per_core() > 1.0,
         near,
         cache: own.cache_kib.map(|kib| u64::from(kib) << 10),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_word_names_shared_memory_a_provider_or_both() {
-        assert_eq!(Wanted::of(None), Wanted::Best);
-        assert_eq!(Wanted::of(Some("shm")), Wanted::Shm);
-        assert_eq!(Wanted::of(Some("tcp;ofi_rxm")), Wanted::Fabric("tcp;ofi_rxm".into()));
-        assert_eq!(Wanted::of(Some("shm+tcp")), Wanted::Mixed("tcp".into()));
-        assert_eq!(Wanted::of(Some("tcp+shm")), Wanted::Fabric("tcp+shm".into()));
     }
 }

@@ -23,6 +23,7 @@ pub mod raw;
 pub mod request;
 pub mod settings;
 pub mod sides;
+pub mod wanted;
 pub mod window;
 mod work;
 mod world;

@@ -28,6 +28,13 @@ pub struct Request {
     pub hosts: Hosts,
 }
 
+impl Request {
+    /// Fails where it names a provider that there is none of. Asks nobody.
+    pub fn check(&self) -> Result<()> {
+        candidates(self).map(drop)
+    }
+}
+
 /// One provider that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Considered {

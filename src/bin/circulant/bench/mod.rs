@@ -14,6 +14,7 @@ use std::time::Duration;
 use circulant::boot::launcher::Job;
 use circulant::collective::Collective;
 use circulant::comm::settings::Settings;
+use circulant::comm::wanted::Wanted;
 use circulant::error::{Error, Result};
 use clap::Subcommand;
 
@@ -144,9 +145,9 @@ struct World {
 impl World {
     /// Starts the ranks, where that is asked for; each runs this same command without `-n`.
     fn start(&self) -> Result<Option<ExitCode>> {
-        let Some(ranks) = self.ranks else { return Ok(None) };
         // What each rank would refuse is refused once.
-        self.settings()?;
+        Wanted::of(self.settings()?.provider.as_deref()).check()?;
+        let Some(ranks) = self.ranks else { return Ok(None) };
         let command = std::env::current_exe().map_or("circulant".into(), Into::into);
         let args = without_ranks(std::env::args().skip(1)).into_iter().map(Into::into).collect();
         let job = Job { ranks, nodes: self.nodes, bind: None, command, args, env: vec![], label: false };

@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use circulant::boot;
-use circulant::comm::carrier::{SHM, Wanted, try_shm};
+use circulant::comm::carrier::try_shm;
 use circulant::comm::channels::{slot_bytes, wide};
 use circulant::comm::meeting::WIRE;
 use circulant::comm::settings::Settings;
+use circulant::comm::wanted::{SHM, Wanted};
 use circulant::engine::slots::{NARROW, SLOTS, WIDE};
 use circulant::error::{Error, Result};
 use circulant::rank::Place;
