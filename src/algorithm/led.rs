@@ -30,21 +30,31 @@ use crate::rank::{Place, Rank};
 pub struct Leaders {
     groups: Arc<Groups>,
     root: Option<Rank>,
-    which: u32,
+    /// Of each group the rank, where that is another one than its first.
+    others: Option<Arc<[Rank]>>,
 }
 
 impl Leaders {
-    /// Of these groups; `root`: the rank that speaks for its own group, if there is one. `which` ranks after that,
-    /// or after the first, on the circle of the group's ranks, is the leader.
+    /// Of these groups; `root`: the rank that speaks for its own group, if there is one. Of several leaders number `which`
+    /// [in turn](Groups::in_turn) from that one on, or from the first. O(1) for number 0, else O(p log p).
     pub fn new(groups: &Arc<Groups>, root: Option<Rank>, which: u32) -> Self {
-        Leaders { groups: Arc::clone(groups), root, which }
+        let first = Leaders { groups: Arc::clone(groups), root, others: None };
+        if which == 0 {
+            return first;
+        }
+        let other = |group| {
+            let place = groups.in_turn(group, groups.place_within(first.of(group)).rank, which);
+            groups.members(group)[place as usize]
+        };
+        Leaders { others: Some((0..groups.count()).map(other).collect()), ..first }
     }
 
     /// The rank that speaks for a group.
     pub fn of(&self, group: u32) -> Rank {
-        let members = self.groups.members(group);
-        let first = self.root_of(group).map_or(0, |root| self.groups.place_within(root).rank);
-        members[((first + self.which) % members.len() as u32) as usize]
+        match &self.others {
+            Some(others) => others[group as usize],
+            None => self.root_of(group).unwrap_or_else(|| self.groups.members(group)[0]),
+        }
     }
 
     /// The root, if it is in this group.

@@ -237,9 +237,9 @@ impl Entry {
             }
             (Nesting::Any, 0..=12) => {
                 let (threes, one) = (Groups::runs(p, p.div_ceil(3)), Groups::runs(p, 1));
-                vec![Groups::scattered(p), threes, one, Groups::alone(p)]
+                vec![Groups::scattered_in_domains(p), threes, one, Groups::alone(p)]
             }
-            (Nesting::Any, _) => vec![Groups::scattered(p)],
+            (Nesting::Any, _) => vec![Groups::scattered_in_domains(p)],
             (Nesting::Domains, _) => {
                 let one = Groups::runs(p, 1).with_domains(|rank| Some(rank.isqrt()));
                 vec![Groups::scattered_in_domains(p), one]

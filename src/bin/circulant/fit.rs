@@ -70,8 +70,12 @@ pub struct Use {
     pub wants: fn(&Entry) -> bool,
 }
 
-pub const DOMAINS: Use =
-    Use { option: "--domains", lacks: "knows no domains", wants: |entry| entry.nesting == Nesting::Domains };
+/// Several leaders are of different domains, if they can.
+pub const DOMAINS: Use = Use {
+    option: "--domains",
+    lacks: "knows no domains",
+    wants: |entry| entry.nesting == Nesting::Domains || entry.several_leaders,
+};
 
 pub const LEADERS: Use =
     Use { option: "--leaders", lacks: "takes no number of leaders", wants: |entry| entry.several_leaders };

@@ -64,7 +64,8 @@ pub struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     nodes: u32,
 
-    /// In how many domains each node's ranks are, in contiguous runs, for algorithms that go by domains
+    /// In how many domains each node's ranks are, in contiguous runs, for algorithms that go by domains, and for several
+    /// leaders
     #[arg(long, value_name = "D", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     domains: u32,
 
@@ -344,8 +345,10 @@ mod tests {
             leaders,
             ..arguments(Some(name), 1, None)
         };
-        assert!(checked(Broadcast, 8, &with("leader", 2, 1)).contains("take --algorithm leader-domains"));
-        assert_eq!(checked(Broadcast, 8, &with("leader-domains", 2, 2)), "");
+        assert!(checked(Allgather, 8, &with("leader", 2, 1)).contains("take --algorithm leader-domains"));
+        for name in ["leader", "leader-domains"] {
+            assert_eq!(checked(Broadcast, 8, &with(name, 2, 2)), "");
+        }
         let refused = checked(Allreduce, 8, &with("lanes", 1, 2));
         assert!(refused.contains("or take --algorithm leader or leader-ring or leader-domains"), "{refused}");
         assert!(checked(Allgather, 8, &with("leader", 1, 2)).ends_with("leave --leaders out"));
