@@ -249,7 +249,7 @@ pub trait Transport: Send {
 
     /// Whether it is worth while to show a peer what it is to read, as far as that is known, where so many bytes would else be put
     /// to its user, while it waits for them; 0 where they go another way.
-    fn is_worth_showing(&self, _peer: Rank, _put: usize) -> bool {
+    fn is_worth_showing(&mut self, _peer: Rank, _put: usize) -> bool {
         true
     }
 

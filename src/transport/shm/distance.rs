@@ -17,6 +17,11 @@ pub type Copy = unsafe fn(*const u8, *mut u8, usize);
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far.
 const TRIAL: [u32; 2] = [16, 256];
+/// So many legs are shown before one is copied, where no copy tells of lines that are near: who reads what is shown has it
+/// as fast from afar, and the other's program, which writes there again, pays.
+const SHOWN: u32 = 128;
+/// So many copies are too short to tell before something is shown again.
+const VAIN: u32 = 16;
 /// So many in a row that tell otherwise are believed: a copy may be interrupted.
 pub(super) const BELIEVED: u32 = 4;
 /// Nanoseconds a line from which on lines are far: near ones take a few, and from memory, or where pages are touched first, up
@@ -34,6 +39,9 @@ pub struct Distance {
     untimed: u32,
     /// Those in a row that told otherwise.
     otherwise: u32,
+    /// Legs that were shown since the last copy that told, and copies since these were too many.
+    shown: u32,
+    vain: u32,
     traffic: Traffic,
 }
 
@@ -53,6 +61,7 @@ impl Distance {
     /// Makes a copy of so many bytes to the peer in the manner that suits.
     pub fn copy(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
         if bytes < TELLING || !self.is_due() {
+            self.is_vain();
             return make(if self.far { copy_afar } else { copy });
         }
         let start = Instant::now();
@@ -77,9 +86,24 @@ impl Distance {
         self.traffic.put_off();
     }
 
-    /// Whether a line that one core writes and the other reads takes long, and for all.
-    pub fn is_far(&self) -> bool {
-        self.far
+    /// Whether the peer may read where they lie what the program writes again: where that takes neither of them long, as far as
+    /// is known. Now and then not, so that a copy tells.
+    pub fn may_show(&mut self) -> bool {
+        self.shown = (self.shown + 1).min(SHOWN + 1);
+        !self.far && !self.is_looking()
+    }
+
+    /// Whether legs are copied to find out.
+    fn is_looking(&self) -> bool {
+        self.shown > SHOWN
+    }
+
+    /// A copy was made that tells nothing: if only such come, there is nothing to find out.
+    fn is_vain(&mut self) {
+        self.vain += u32::from(self.is_looking());
+        if self.vain == VAIN {
+            (self.shown, self.vain) = (0, 0);
+        }
     }
 
     /// Whether what may go round does.
@@ -90,7 +114,8 @@ impl Distance {
     /// Whether the next copy is to tell what it takes.
     fn is_due(&mut self) -> bool {
         self.untimed += 1;
-        let due = self.otherwise > 0 || self.untimed >= TRIAL[usize::from(self.far)];
+        let looks = !self.far && self.is_looking();
+        let due = looks || self.otherwise > 0 || self.untimed >= TRIAL[usize::from(self.far)];
         self.untimed *= u32::from(!due);
         due
     }
@@ -100,6 +125,10 @@ impl Distance {
         self.otherwise = if far == self.far { 0 } else { self.otherwise + 1 };
         if self.otherwise == BELIEVED {
             (self.far, self.otherwise) = (far, 0);
+        }
+        // While copies tell otherwise one more is to come.
+        if self.otherwise == 0 {
+            (self.shown, self.vain) = (0, 0);
         }
     }
 }
@@ -136,6 +165,46 @@ mod tests {
         assert_eq!(copies(&mut distance, 10 * TRIAL[1], LONG), 10 * (TRIAL[1] - 1));
         copies(&mut distance, TRIAL[1] + BELIEVED, SHORT);
         assert!(!distance.far);
+    }
+
+    /// Of so many legs, each of which is shown or else copied, so long, how many are shown.
+    fn legs(distance: &mut Distance, count: u32, bytes: usize, took: Duration) -> u32 {
+        let is_shown = |_: &u32| {
+            let shown = distance.may_show();
+            if !shown {
+                match bytes >= TELLING && distance.is_due() {
+                    true => distance.learn(bytes, took),
+                    false => distance.is_vain(),
+                }
+            }
+            shown
+        };
+        (0..count).filter(is_shown).count() as u32
+    }
+
+    #[test]
+    fn where_nothing_is_copied_a_leg_is_now_and_then_and_tells() {
+        let mut near = Distance::default();
+        assert_eq!(legs(&mut near, 10 * (SHOWN + 1), TELLING, SHORT), 10 * SHOWN);
+        let mut far = Distance::default();
+        assert_eq!(legs(&mut far, 10 * SHOWN, TELLING, LONG), SHOWN);
+        assert!(far.far);
+        copies(&mut far, TRIAL[1] + BELIEVED, SHORT);
+        assert_eq!(legs(&mut far, SHOWN, TELLING, SHORT), SHOWN, "they have come near");
+    }
+
+    #[test]
+    fn where_all_that_is_copied_is_too_short_to_tell_most_is_shown() {
+        assert_eq!(legs(&mut Distance::default(), 10 * (SHOWN + VAIN), TELLING - 1, SHORT), 10 * SHOWN);
+    }
+
+    #[test]
+    fn what_is_copied_beside_tells_enough() {
+        let mut distance = Distance::default();
+        for _ in 0..100 {
+            assert_eq!(legs(&mut distance, SHOWN / 2, TELLING, SHORT), SHOWN / 2);
+            copies(&mut distance, TRIAL[0], SHORT);
+        }
     }
 
     #[test]

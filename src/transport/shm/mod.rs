@@ -696,10 +696,10 @@ impl Transport for Shm {
         Target::of(region.remote.near) != Target::Private
     }
 
-    fn is_worth_showing(&self, peer: Rank, put: usize) -> bool {
-        let Some(Peer { distance, .. }) = self.peers.get(peer as usize) else { return true };
-        let goes_round = distance.goes_round() && TRAFFIC.contains(&put) && self.has_rounds(peer);
-        !distance.is_far() && !goes_round
+    fn is_worth_showing(&mut self, peer: Rank, put: usize) -> bool {
+        let may_go_round = TRAFFIC.contains(&put) && self.has_rounds(peer);
+        let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return true };
+        !(may_go_round && distance.goes_round()) && distance.may_show()
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

@@ -52,7 +52,7 @@ impl Puts {
         target: usize,
         unit: Option<usize>,
         course: &Course,
-        io: &Io,
+        io: &mut Io,
     ) -> Option<Share> {
         let target = &self.targets[target];
         let is_put = leg.staged.left() == 0 && course.attended && !course.past_caches;
