@@ -25,11 +25,18 @@ const CALLS: (u32, u32) = (2, 32);
 /// a barrier, or what moves 1 KiB, that they take with 0; 32 to 128 are alike. What moves 256 KiB over 36 ranks takes 1.2
 /// times as long with 64, and the same with 4, as with 0.
 const OFFERS: u32 = 64;
-/// The same for what is there soon, where a poll is a system call and more than so many ranks share a core: one that
-/// sleeps leaves the core to the others, and is not in the way of one that is woken. Loops of such calls take with 1, over
-/// 36, 16 and 8 ranks on two cores, of the time that they take with 64: an allreduce of 1 KiB 0.87, 0.80 and 1.17, a
-/// broadcast 0.85, 0.84 and 1.0, a broadcast and an allreduce of 8 bytes in turn 0.60, 0.84 and 0.82, a barrier 0.64, 0.83
-/// and 1.03. Over 36 a single broadcast or scatter after a barrier takes 0.7 to 0.8 ms more, the barrier 1.3 to 2 less.
+/// The same for what is there soon, where a poll is a system call and more than so many ranks share a core: two that offer it
+/// to each other keep it busy, and the system leaves it to them, while others wait for the next core. Over 8 ranks on two
+/// cores it takes, of the time with 64, where all start at one time on idle cores, 0.6 for a broadcast or an allreduce of
+/// 1 KiB, 0.65 to 0.9 for most others; one after another in a loop 0.95 to 1.1, but for a scatter (45 us for 24). Over 4 and 6
+/// ranks it is the other way round: 1.0 to 1.5, and 0.8 to 1.0.
+const OFFERS_IN_A_CROWD: u32 = 16;
+const CROWD: f64 = 3.0;
+/// The same of still more: one that sleeps leaves the core to the others, and is not in the way of one that is woken. Loops
+/// of such calls take with 1, over 36, 16 and 8 ranks on two cores, of the time that they take with 64: an allreduce of
+/// 1 KiB 0.87, 0.80 and 1.17, a broadcast 0.85, 0.84 and 1.0, a broadcast and an allreduce of 8 bytes in turn 0.60, 0.84 and
+/// 0.82, a barrier 0.64, 0.83 and 1.03. Over 36 a single broadcast or scatter after a barrier takes 0.7 to 0.8 ms more, the
+/// barrier 1.3 to 2 less.
 const OFFERS_IN_TURMOIL: u32 = 1;
 const TURMOIL: f64 = 4.0;
 /// How long it does so at most: one that computes may take the core for longer each time.
@@ -68,7 +75,11 @@ impl Patience {
             let bounds = if cheap { LOOKS } else { CALLS };
             return Patience::Alone { bounds, polls: bounds.1, polled: 0, since: None };
         }
-        let soon = if cheap || ranks_per_core <= TURMOIL { OFFERS } else { OFFERS_IN_TURMOIL };
+        let soon = match ranks_per_core {
+            few if cheap || few <= CROWD => OFFERS,
+            many if many <= TURMOIL => OFFERS_IN_A_CROWD,
+            _ => OFFERS_IN_TURMOIL,
+        };
         Patience::Crowded { soon, later: if cheap { OFFERS } else { 0 }, offered: 0, since: None }
     }
 
@@ -144,13 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn in_a_turmoil_the_core_is_offered_once_for_what_is_soon_and_a_system_call_away() {
+    fn the_core_is_offered_the_less_the_more_ranks_share_it_for_what_is_soon_and_a_system_call_away() {
         let offers = |ranks_per_core, cheap| match Patience::new(ranks_per_core, cheap) {
             Patience::Crowded { soon, later, .. } => (soon, later),
             Patience::Alone { .. } => panic!("there are more ranks than cores"),
         };
-        assert_eq!((offers(TURMOIL, false), offers(TURMOIL, true)), ((OFFERS, 0), (OFFERS, OFFERS)));
-        assert_eq!((offers(4.1, false), offers(18.0, true)), ((1, 0), (OFFERS, OFFERS)));
+        let counts = [1.5, CROWD, 3.5, TURMOIL, 4.1, 18.0];
+        assert_eq!(counts.map(|count| offers(count, false).0), [64, 64, 16, 16, 1, 1]);
+        assert_eq!(counts.map(|count| offers(count, false).1), [0; 6]);
+        assert_eq!(counts.map(|count| offers(count, true)), [(64, 64); 6]);
         let mut patience = Patience::new(18.0, false);
         assert!(!patience.is_over(true) && patience.is_over(true));
     }
