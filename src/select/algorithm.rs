@@ -23,6 +23,10 @@ const COPIES: f64 = 3.0;
 /// 1.06 times the link's bound from 256 KiB on, on the circulant graph 1.01 with 8 ranks, 1.02 to 1.1 with 16 and
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
+/// Hops of which a part takes the time on the link, from which on it goes straight between the root and its rank where
+/// ranks share cores. By a tree the root has fewer messages: over 8 and 16 ranks on two cores parts of up to two hops take
+/// 0.94 to 1.0 of the time (2 to 4 KiB); a scatter of longer ones up to 1.2.
+const STRAIGHT: f64 = 2.0;
 /// What being out of step costs on the circulant graph, as a share of the time on the link, by the square of the ranks
 /// to a core: fitted. Over 8 ranks on two cores the ring takes 1.06 to 1.12 of the circulant graph's time for 16 KiB, 1.02
 /// to 1.06 for 32, and 0.99 to 1 from 128 on; over 16 ranks 1.08 to 1.46 for 32 KiB, and 0.75 to 1.02 for 64.
@@ -201,7 +205,8 @@ impl Problem {
     /// Whether parts that are handed out or collected go straight between the root and their ranks: where they are long
     /// the root's link is what all wait for, and a part that goes by other ranks comes later for it.
     pub(super) fn goes_straight(&self, costs: &Costs) -> bool {
-        self.is_rooted_in_parts() && self.outlasts_a_hop(costs)
+        let hops = if costs.crowd > 1.0 { STRAIGHT } else { 1.0 };
+        self.is_rooted_in_parts() && self.outlasts_hops(hops, costs)
     }
 
     /// The same where ranks share memory, and cores: nobody waits for a link, and who is on the way has to be woken first.

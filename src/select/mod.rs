@@ -142,7 +142,12 @@ impl Problem {
 
     /// Whether a mean part is on the link for longer than a hop from rank to rank takes among so many.
     pub(super) fn outlasts_a_hop(&self, costs: &Costs) -> bool {
-        self.mean() as f64 * costs.byte > costs.hop()
+        self.outlasts_hops(1.0, costs)
+    }
+
+    /// The same of so many hops.
+    pub(super) fn outlasts_hops(&self, hops: f64, costs: &Costs) -> bool {
+        self.mean() as f64 * costs.byte > hops * costs.hop()
     }
 
     pub(super) fn mean(&self) -> u64 {

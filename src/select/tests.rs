@@ -355,6 +355,20 @@ fn ranks_that_share_cores_and_memory_go_where_few_have_to_be_woken() {
 }
 
 #[test]
+fn parts_go_straight_that_are_long_on_the_link_and_where_ranks_share_cores_longer_ones() {
+    let straight = |collective, part: u64, crowd| {
+        // As on the emulated cluster, where a hop takes as long as 460 B, and among four ranks of a core as 1850.
+        let costs = Costs { latency: 31e-6, byte: 67e-9, crowd, ..Costs::default() };
+        let problem = Problem { collective, largest: part, ..whole(8 * part, 8) };
+        problem.algorithm(&costs).unwrap().name == "linear"
+    };
+    for collective in [Collective::Scatter, Collective::Gather] {
+        assert_eq!([400, 500].map(|part| straight(collective, part, 1.0)), [false, true]);
+        assert_eq!([2048, 3600, 3800].map(|part| straight(collective, part, 4.0)), [false, false, true]);
+    }
+}
+
+#[test]
 fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are_long() {
     let costs = Costs::default();
     let name = |collective, bytes: u64, all_wide| {
