@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::memory::Memory;
-use super::{Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
+use super::{Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -98,8 +98,8 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.shows(region, peer)
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize) -> bool {
-        self.inner.is_worth_showing(peer, put)
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: &dyn Fn() -> Sight) -> bool {
+        self.inner.is_worth_showing(peer, put, look)
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

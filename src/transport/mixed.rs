@@ -13,7 +13,7 @@ use super::fabric::Fabric;
 use super::memory::Memory;
 use super::shm::Shm;
 use super::wait;
-use super::{Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Transport};
+use super::{Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -127,8 +127,8 @@ impl Transport for Mixed {
         self.number(peer).is_some_and(|peer| self.near.shows(region, peer))
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize) -> bool {
-        self.number(peer).is_none_or(|peer| self.near.is_worth_showing(peer, put))
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: &dyn Fn() -> Sight) -> bool {
+        self.number(peer).is_none_or(|peer| self.near.is_worth_showing(peer, put, look))
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

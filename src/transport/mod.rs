@@ -129,6 +129,17 @@ impl Put<'_> {
     }
 }
 
+/// What a peer would be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sight {
+    /// In which call, and which start of it.
+    pub call: (u64, u32),
+    /// Where it lies, and how many bytes it is.
+    pub place: (usize, usize),
+    /// Some of the bytes, as a number: the same, but for one case in 2^64, while these are.
+    pub sample: u64,
+}
+
 /// A put of bytes that need not be registered: a seal, a head, and what is behind it.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
@@ -248,8 +259,8 @@ pub trait Transport: Send {
     }
 
     /// Whether it is worth while to show a peer what it is to read, as far as that is known, where so many bytes would else be put
-    /// to its user, while it waits for them; 0 where they go another way.
-    fn is_worth_showing(&mut self, _peer: Rank, _put: usize) -> bool {
+    /// to its user, while it waits for them; 0 where they go another way. What there is to see is looked at where it matters.
+    fn is_worth_showing(&mut self, _peer: Rank, _put: usize, _look: &dyn Fn() -> Sight) -> bool {
         true
     }
 

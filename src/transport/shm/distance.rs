@@ -9,7 +9,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::sights::Sights;
 use super::traffic::{Manner, Spot, Traffic};
+use crate::transport::Sight;
 use crate::transport::copy::{copy, copy_afar};
 
 /// Copies bytes from one place to another.
@@ -43,6 +45,7 @@ pub struct Distance {
     shown: u32,
     vain: u32,
     traffic: Traffic,
+    sights: Sights,
 }
 
 impl Distance {
@@ -91,6 +94,11 @@ impl Distance {
     pub fn may_show(&mut self) -> bool {
         self.shown = (self.shown + 1).min(SHOWN + 1);
         !self.far && !self.is_looking()
+    }
+
+    /// Whether it may though lines are far: where nobody has written there since the last call.
+    pub fn may_show_afar(&mut self, look: impl FnOnce() -> Sight) -> bool {
+        self.far && self.sights.rest(look())
     }
 
     /// Whether legs are copied to find out.
@@ -191,6 +199,19 @@ mod tests {
         assert!(far.far);
         copies(&mut far, TRIAL[1] + BELIEVED, SHORT);
         assert_eq!(legs(&mut far, SHOWN, TELLING, SHORT), SHOWN, "they have come near");
+    }
+
+    #[test]
+    fn afar_only_what_rests_is_shown() {
+        let look = |call: u64, sample: u64| move || Sight { call: (call, 0), place: (0, TELLING), sample };
+        let mut near = Distance::default();
+        assert!(![1, 2].map(|call| near.may_show_afar(look(call, 7))).contains(&true), "it is near");
+        let mut far = Distance::far();
+        let shown = [(1, 7), (2, 7), (3, 8), (4, 8)].map(|(call, sample)| {
+            assert!(!far.may_show());
+            far.may_show_afar(look(call, sample))
+        });
+        assert_eq!(shown, [false, true, false, true]);
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
 //! | `joint` | copies by the kernel, of both ends at the same time |
-//! | `stream`, `distance`, `traffic` | copies through chunks, how these are best filled, and when windows do better with them |
+//! | `stream`, `distance`, `traffic`, `sights` | copies through chunks, how these are best filled, when windows do better with them, and when by being shown |
 //! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
@@ -33,6 +33,7 @@ mod primitive;
 mod remote;
 mod ring;
 mod share;
+mod sights;
 mod stream;
 mod traffic;
 
@@ -54,7 +55,7 @@ use super::memory::{LINE, Memory};
 use super::segment::{Label, Segment, nonce};
 use super::wait::{Bed, Sleeper};
 use super::{
-    Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Transport, wait,
+    Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Sight, Transport, wait,
 };
 use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
@@ -696,10 +697,11 @@ impl Transport for Shm {
         Target::of(region.remote.near) != Target::Private
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize) -> bool {
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: &dyn Fn() -> Sight) -> bool {
         let may_go_round = TRAFFIC.contains(&put) && self.has_rounds(peer);
         let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return true };
-        !(may_go_round && distance.goes_round()) && distance.may_show()
+        let goes_round = may_go_round && distance.goes_round();
+        !goes_round && (distance.may_show() || put == 0 && distance.may_show_afar(look))
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

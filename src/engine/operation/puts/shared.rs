@@ -57,8 +57,13 @@ impl Puts {
         let target = &self.targets[target];
         let is_put = leg.staged.left() == 0 && course.attended && !course.past_caches;
         let put = if is_put { total(&leg.direct) } else { 0 };
+        let Path::Direct(ends) = &course.path else { return None };
+        let look = || {
+            let call = (course.call.name(), course.iteration());
+            shown::sight(call, &ends.from.memory, &course.stretches(round, Side::Put))
+        };
         let may = target.reads && io.slots.may_send(target.channel);
-        if !may || !io.transport.is_worth_showing(target.world, put) {
+        if !may || !io.transport.is_worth_showing(target.world, put, &look) {
             return None;
         }
         let arriving = match course.plan().round(round).arrival {
