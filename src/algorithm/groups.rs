@@ -4,6 +4,7 @@
 //!
 //! It knows no machine: whoever makes it says which ranks belong together.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -22,6 +23,8 @@ pub struct Groups {
     among: Arc<Graph>,
     within: Vec<OnceLock<Arc<Graph>>>,
     lanes: OnceLock<Arc<Groups>>,
+    /// On which side of its group's machine each rank is, where that is known; empty where nothing is.
+    sides: Arc<[Option<u32>]>,
     /// Of each group the domains, whose ranks are places in it; empty where groups are not gone through by domains.
     divided: Vec<Arc<Groups>>,
     by_domains: Option<Arc<Groups>>,
@@ -31,7 +34,7 @@ impl Groups {
     /// From any number for each rank, in rank order: the same for those that belong together. Groups are
     /// numbered by their first ranks. O(p log p).
     pub fn new<N: Ord>(numbers: impl IntoIterator<Item = N>) -> Groups {
-        let mut found = std::collections::BTreeMap::new();
+        let mut found = BTreeMap::new();
         let mut members: Vec<Vec<Rank>> = Vec::new();
         let mut group_of = Vec::new();
         for (rank, number) in (0..).zip(numbers) {
@@ -50,6 +53,7 @@ impl Groups {
             among: Arc::new(Graph::new(members.len().max(1) as u32)),
             within: members.iter().map(|_| OnceLock::new()).collect(),
             lanes: OnceLock::new(),
+            sides: Arc::default(),
             divided: Vec::new(),
             by_domains: None,
             members: members.into_iter().map(Arc::from).collect(),
@@ -70,6 +74,12 @@ impl Groups {
     pub fn scattered(p: u32) -> Groups {
         let count = p.isqrt().max(1);
         Groups::new((0..p).map(|rank| if rank < count { rank } else { (rank * rank / 3) % count }))
+    }
+
+    /// The same groups, where ranks of a group with the same number are on one side of their machine, near to other cards than
+    /// those of another. Comes before domains.
+    pub fn with_sides(self, side: impl Fn(Rank) -> Option<u32>) -> Groups {
+        Groups { sides: (0..self.ranks()).map(side).collect(), ..self }
     }
 
     /// The same groups, where ranks with the same number, any, are in one domain of their group. A group is one
@@ -93,7 +103,8 @@ impl Groups {
         let of_size = |size: usize| Groups::runs(size as u32, count);
         let runs: Vec<_> = self.members.iter().map(|members| of_size(members.len())).collect();
         let groups = self.clone();
-        self.with_domains(|rank| Some(runs[groups.of(rank) as usize].of(groups.place_within(rank).rank)))
+        let domain = |rank| runs[groups.of(rank) as usize].of(groups.place_within(rank).rank);
+        self.with_sides(|rank| Some(domain(rank))).with_domains(|rank| Some(domain(rank)))
     }
 
     /// As unlike each other as groups and their domains can be, some of one rank; the second group is one domain.
@@ -101,7 +112,7 @@ impl Groups {
         let groups = Groups::scattered(p);
         let domains: Vec<_> =
             (0..p).map(|rank| (groups.of(rank) != 1).then_some(rank % 3 * rank % 4)).collect();
-        groups.with_domains(|rank| domains[rank as usize])
+        groups.with_sides(|rank| domains[rank as usize]).with_domains(|rank| domains[rank as usize])
     }
 
     /// What goes by domains takes for groups: these, each divided; or, where all ranks are in one, its domains. None
@@ -165,27 +176,29 @@ impl Groups {
         Place { rank: index as Rank, size: members.len() as u32 }
     }
 
-    /// Of several ranks that speak for a group, the place in it of number `which`: so many behind the rank at place `first`, on
-    /// the circle of its ranks; where its domains are known these take turns, as a card is near to one of them. O(1), with
-    /// domains O(k log k) for k ranks.
-    pub fn in_turn(&self, group: u32, first: Rank, which: u32) -> Rank {
-        let size = self.members(group).len() as u32;
-        let circle = (0..size).map(|step| (first + step) % size);
-        let mut heard = vec![0; self.domains_of(group).map_or(0, |domains| domains.count() as usize)];
-        let mut turn = |place: &Rank| {
-            let Some(domains) = self.domains_of(group) else { return 0 };
-            let turn = &mut heard[domains.of(*place) as usize];
+    /// Of `of` ranks that speak for a group, the place in it of number `which`: so many behind the rank at place `first`, on the
+    /// circle of its ranks. Where their sides are known they are of as many of these as can be, as far apart as can be.
+    /// O(1), with sides O(k log k) for k ranks.
+    pub fn in_turn(&self, group: u32, first: Rank, which: u32, of: u32) -> Rank {
+        let members = self.members(group);
+        let size = members.len() as u32;
+        let side = |place: Rank| self.sides.get(members[place as usize] as usize).copied().flatten();
+        if self.sides.is_empty() || which == 0 {
+            return (first + which) % size;
+        }
+        // The first rank of each side, side by side from the first rank's on; the second one of each, and so on.
+        let mut heard = BTreeMap::new();
+        let mut turn = |place: Rank| {
+            let turn = heard.entry(side(place)).or_insert(0);
             *turn += 1;
-            *turn
+            (*turn, side(place) < side(first), side(place), place)
         };
-        let mut turns: Vec<_> = circle.map(|place| (turn(&place), place)).collect();
-        turns.sort_by_key(|&(turn, _)| turn);
-        turns[(which % size) as usize].1
-    }
-
-    /// The domains of a group, whether or not it is gone through by these.
-    fn domains_of(&self, group: u32) -> Option<&Arc<Groups>> {
-        self.divided(group).or_else(|| self.by_domains()?.divided(group))
+        let mut turns: Vec<_> = (0..size).map(|step| turn((first + step) % size)).collect();
+        turns.sort_unstable();
+        let sides = heard.len() as u32;
+        let next =
+            if of < sides { u64::from(which) * u64::from(sides) / u64::from(of) } else { which.into() };
+        turns[(next % u64::from(size)) as usize].3
     }
 
     /// What each group's ranks have together.
@@ -278,17 +291,27 @@ mod tests {
     }
 
     #[test]
-    fn several_that_speak_for_a_group_are_of_different_domains() {
-        let leaders =
-            |groups: &Groups, first| (0..4).map(|which| groups.in_turn(0, first, which)).collect::<Vec<_>>();
+    fn several_that_speak_for_a_group_are_on_different_sides() {
+        let leaders = |groups: &Groups, first, of| {
+            (0..of).map(|which| groups.in_turn(0, first, which, of)).collect::<Vec<_>>()
+        };
         let nodes = || Groups::runs(12, 2);
-        assert_eq!(leaders(&nodes(), 4), [4, 5, 0, 1]);
-        let packages = nodes().with_domains(|rank| Some(rank / 3));
-        assert_eq!((leaders(&packages, 0), leaders(&packages, 4)), (vec![0, 3, 1, 4], vec![4, 0, 5, 1]));
-        assert_eq!(leaders(packages.by_domains().unwrap(), 4), [4, 0, 5, 1]);
-        let by_turns = nodes().with_domains(|rank| Some(rank % 2));
-        assert_eq!(leaders(&by_turns, 0), [0, 1, 2, 3]);
-        assert_eq!(leaders(&Groups::runs(3, 1), 1), [1, 2, 0, 1], "there are no more");
+        assert_eq!(leaders(&nodes(), 4, 4), [4, 5, 0, 1]);
+        let packages = nodes().with_sides(|rank| Some(rank / 3)).with_domains(Some);
+        assert_eq!((leaders(&packages, 0, 4), leaders(&packages, 4, 2)), (vec![0, 3, 1, 4], vec![4, 0]));
+        let caches = nodes().with_sides(|rank| Some(rank / 3)).with_domains(|rank| Some(rank / 2));
+        assert_eq!(leaders(caches.by_domains().unwrap(), 4, 4), [4, 0, 5, 1], "whatever its domains are");
+        let by_turns = nodes().with_sides(|rank| Some(rank % 2));
+        assert_eq!(leaders(&by_turns, 0, 4), [0, 1, 2, 3]);
+        // Two packages of four sides each, ranks in their order and by turns.
+        let sides: [fn(Rank) -> u32; 2] = [|rank| rank / 2, |rank| rank % 2 * 4 + rank / 2 % 4];
+        let [runs, turns] = sides.map(|side| Groups::runs(16, 1).with_sides(|rank| Some(side(rank))));
+        assert_eq!((leaders(&runs, 0, 2), leaders(&runs, 5, 2)), (vec![0, 8], vec![5, 12]));
+        assert_eq!((leaders(&turns, 0, 2), leaders(&turns, 3, 2)), (vec![0, 1], vec![3, 10]));
+        assert_eq!(leaders(&runs, 0, 8), [0, 2, 4, 6, 8, 10, 12, 14]);
+        let half_known = nodes().with_sides(|rank| (rank > 2).then_some(0));
+        assert_eq!(leaders(&half_known, 0, 4), [0, 3, 1, 4]);
+        assert_eq!(leaders(&Groups::runs(3, 1), 1, 4), [1, 2, 0, 1], "there are no more");
     }
 
     #[test]

@@ -34,16 +34,19 @@ pub struct Leaders {
     others: Option<Arc<[Rank]>>,
 }
 
+/// Number 0 of one leader.
+pub const ALONE: (u32, u32) = (0, 1);
+
 impl Leaders {
-    /// Of these groups; `root`: the rank that speaks for its own group, if there is one. Of several leaders number `which`
-    /// [in turn](Groups::in_turn) from that one on, or from the first. O(1) for number 0, else O(p log p).
-    pub fn new(groups: &Arc<Groups>, root: Option<Rank>, which: u32) -> Self {
+    /// Of these groups; `root`: the rank that speaks for its own group, if there is one. Of so many
+    /// leaders number `which` [in turn](Groups::in_turn) from that one on, or from the first. O(1) for number 0, else O(p log p).
+    pub fn new(groups: &Arc<Groups>, root: Option<Rank>, (which, of): (u32, u32)) -> Self {
         let first = Leaders { groups: Arc::clone(groups), root, others: None };
         if which == 0 {
             return first;
         }
         let other = |group| {
-            let place = groups.in_turn(group, groups.place_within(first.of(group)).rank, which);
+            let place = groups.in_turn(group, groups.place_within(first.of(group)).rank, which, of);
             groups.members(group)[place as usize]
         };
         Leaders { others: Some((0..groups.count()).map(other).collect()), ..first }

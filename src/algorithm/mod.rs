@@ -239,7 +239,10 @@ impl Entry {
                 let (threes, one) = (Groups::runs(p, p.div_ceil(3)), Groups::runs(p, 1));
                 vec![Groups::scattered_in_domains(p), threes, one, Groups::alone(p)]
             }
-            (Nesting::Any, _) => vec![Groups::scattered_in_domains(p)],
+            (Nesting::Any, _) if self.several_leaders => {
+                vec![Groups::scattered_in_domains(p), Groups::scattered(p)]
+            }
+            (Nesting::Any, _) => vec![Groups::scattered(p)],
             (Nesting::Domains, _) => {
                 let one = Groups::runs(p, 1).with_domains(|rank| Some(rank.isqrt()));
                 vec![Groups::scattered_in_domains(p), one]

@@ -6,7 +6,7 @@
 
 use super::broadcast::Circulant;
 use super::groups::Groups;
-use super::led::{Leaders, Led};
+use super::led::{ALONE, Leaders, Led};
 use crate::plan::{Plan, Round, Side};
 use crate::rank::{Place, Rank};
 
@@ -26,7 +26,7 @@ impl Within {
         match groups.divided(groups.of(rank)) {
             None => Within::Flat(Circulant::new(place, root, blocks)),
             Some(domains) => {
-                let leaders = Leaders::new(domains, Some(root), 0);
+                let leaders = Leaders::new(domains, Some(root), ALONE);
                 Within::ByDomains(Box::new(Led::broadcast(place, &leaders, root, blocks, 1)))
             }
         }

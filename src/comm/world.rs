@@ -85,7 +85,10 @@ impl World {
         let Some(layout) = self.layout() else { return Groups::alone(ranks.len() as u32) };
         let domains = layout.domains(self.hierarchy.domains);
         let nodes = Groups::new(ranks.iter().map(|&rank| layout.node(rank)));
-        nodes.with_domains(|rank| domains[ranks[rank as usize] as usize])
+        let of_world = |rank: Rank| ranks[rank as usize];
+        nodes
+            .with_sides(|rank| layout.seat(of_world(rank)).domain)
+            .with_domains(|rank| domains[of_world(rank) as usize])
     }
 
     /// How calls go through nodes.

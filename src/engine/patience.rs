@@ -8,7 +8,7 @@
 //! Where ranks outnumber cores, a rank that polls holds up the one that it waits for. It sleeps at once,
 //! but for two cases, where it offers its core some times first, which costs less than to sleep and to be
 //! woken, does not cut in on the one that wakes it, and keeps the core awake: where what it waits for is there soon
-//! (once only, in a turmoil), and where a poll is a look at memory.
+//! (less often in a crowd, once only in a turmoil), and where a poll is a look at memory.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -25,12 +25,13 @@ const CALLS: (u32, u32) = (2, 32);
 /// a barrier, or what moves 1 KiB, that they take with 0; 32 to 128 are alike. What moves 256 KiB over 36 ranks takes 1.2
 /// times as long with 64, and the same with 4, as with 0.
 const OFFERS: u32 = 64;
-/// The same for what is there soon, where a poll is a system call and more than so many ranks share a core: two that offer it
-/// to each other keep it busy, and the system leaves it to them, while others wait for the next core. Over 8 ranks on two
-/// cores it takes, of the time with 64, where all start at one time on idle cores, 0.6 for a broadcast or an allreduce of
-/// 1 KiB, 0.65 to 0.9 for most others; one after another in a loop 0.95 to 1.1, but for a scatter (45 us for 24). Over 4 and 6
-/// ranks it is the other way round: 1.0 to 1.5, and 0.8 to 1.0.
+/// The same for what is there soon, where a poll is a system call and more than [so many](CROWD) ranks share a core: two that
+/// offer it to each other keep it busy, and the system leaves it to them, while others wait for the next core. Over 8 ranks on
+/// two cores it takes, of the time with 64, where all start at one time on idle cores, 0.6 for a broadcast or an allreduce of
+/// 1 KiB, 0.65 to 0.9 for most others; one call after a barrier 0.8 to 1.1, but for a scatter (52 us for 24). Over 4 and 6 ranks,
+/// which keep to 64, 16 would take 1.0 to 1.5 where all start at one time, and else 0.8 to 1.0.
 const OFFERS_IN_A_CROWD: u32 = 16;
+/// Ranks to a core, of which more are a crowd; of 8 on two cores it was measured.
 const CROWD: f64 = 3.0;
 /// The same of still more: one that sleeps leaves the core to the others, and is not in the way of one that is woken. Loops
 /// of such calls take with 1, over 36, 16 and 8 ranks on two cores, of the time that they take with 64: an allreduce of

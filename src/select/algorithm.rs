@@ -130,7 +130,7 @@ impl Problem {
         match self.collective {
             _ if self.is_rooted_in_parts() => {
                 let small = |entry| self.is_small(entry, 1, costs);
-                !self.goes_straight(costs) && (small(leader) || !self.flat(costs).is_some_and(small))
+                !self.outlasts_a_hop(costs) && (small(leader) || !self.flat(costs).is_some_and(small))
             }
             Collective::Alltoall => self.speakers_pay(leader, costs),
             _ => true,
@@ -204,7 +204,7 @@ impl Problem {
 
     /// Whether parts that are handed out or collected go straight between the root and their ranks: where they are long
     /// the root's link is what all wait for, and a part that goes by other ranks comes later for it.
-    pub(super) fn goes_straight(&self, costs: &Costs) -> bool {
+    fn goes_straight(&self, costs: &Costs) -> bool {
         let hops = if costs.crowd > 1.0 { STRAIGHT } else { 1.0 };
         self.is_rooted_in_parts() && self.outlasts_hops(hops, costs)
     }

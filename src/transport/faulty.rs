@@ -98,7 +98,7 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.shows(region, peer)
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: &dyn Fn() -> Sight) -> bool {
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: Option<&dyn Fn() -> Sight>) -> bool {
         self.inner.is_worth_showing(peer, put, look)
     }
 

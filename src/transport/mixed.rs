@@ -127,7 +127,7 @@ impl Transport for Mixed {
         self.number(peer).is_some_and(|peer| self.near.shows(region, peer))
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: &dyn Fn() -> Sight) -> bool {
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: Option<&dyn Fn() -> Sight>) -> bool {
         self.number(peer).is_none_or(|peer| self.near.is_worth_showing(peer, put, look))
     }
 

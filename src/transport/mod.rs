@@ -136,7 +136,7 @@ pub struct Sight {
     pub call: (u64, u32),
     /// Where it lies, and how many bytes it is.
     pub place: (usize, usize),
-    /// Some of the bytes, as a number: the same, but for one case in 2^64, while these are.
+    /// A number of some of the bytes: another one, but for one case in 2^64, when these are others.
     pub sample: u64,
 }
 
@@ -259,8 +259,9 @@ pub trait Transport: Send {
     }
 
     /// Whether it is worth while to show a peer what it is to read, as far as that is known, where so many bytes would else be put
-    /// to its user, while it waits for them; 0 where they go another way. What there is to see is looked at where it matters.
-    fn is_worth_showing(&mut self, _peer: Rank, _put: usize, _look: &dyn Fn() -> Sight) -> bool {
+    /// to its user, while it waits for them; 0 where they go another way. Of what is folded there may be a look at what there is
+    /// to see, where that matters.
+    fn is_worth_showing(&mut self, _peer: Rank, _put: usize, _look: Option<&dyn Fn() -> Sight>) -> bool {
         true
     }
 

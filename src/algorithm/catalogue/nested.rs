@@ -17,7 +17,7 @@ use crate::algorithm::all_broadcast::AllBroadcast;
 use crate::algorithm::barrier::Dissemination;
 use crate::algorithm::groups::Groups;
 use crate::algorithm::hypercube::RecursiveDoubling;
-use crate::algorithm::led::{Among, Held, Leaders, Led, Scope, Signals};
+use crate::algorithm::led::{ALONE, Among, Held, Leaders, Led, Scope, Signals};
 use crate::algorithm::one_block::OneBlock;
 use crate::algorithm::ring::Ring;
 use crate::algorithm::within::Within;
@@ -69,7 +69,7 @@ fn broadcast(shape: &Shape) -> Box<dyn Plan> {
     let leaders = leaders_of_each(shape).min(blocks);
     by_leaders(shape, leaders, |which| {
         let blocks = (blocks + leaders - 1 - which) / leaders;
-        let leaders = Leaders::new(&shape.groups, Some(shape.root), which);
+        let leaders = Leaders::new(&shape.groups, Some(shape.root), (which, leaders));
         Box::new(Led::broadcast(shape.place, &leaders, shape.root, blocks, shape.chunk))
     })
 }
@@ -93,15 +93,16 @@ pub(super) fn own_group(shape: &Shape) -> Place {
 }
 
 /// Of a vector in a part for each group, every leader's own part to all.
-fn parts_of_groups(shape: &Shape, which: u32, outer: fn(Place) -> Outer) -> Led<Outer> {
+fn parts_of_groups(shape: &Shape, which: (u32, u32), outer: fn(Place) -> Outer) -> Led<Outer> {
     let (leaders, group) = (Leaders::new(&shape.groups, None, which), own_group(shape));
     let held = Held { blocks: group.rank..group.rank + 1, most: 1 };
     Led::new(shape.place, &leaders, (group.size, Scope::Same), outer(group), held, shape.chunk)
 }
 
 fn allreduce(shape: &Shape, outer: fn(Place) -> Outer) -> Box<dyn Plan> {
-    by_leaders(shape, leaders_of_each(shape), |which| {
-        let parts = || parts_of_groups(shape, which, outer);
+    let leaders = leaders_of_each(shape);
+    by_leaders(shape, leaders, |which| {
+        let parts = || parts_of_groups(shape, (which, leaders), outer);
         Box::new(Then::new(Reversed(parts()), parts()))
     })
 }
@@ -154,7 +155,7 @@ fn parts_among(shape: &Shape, outer: OfParts) -> Led<Outer> {
     let (groups, n) = (&shape.groups, shape.blocks.max(1));
     let has_data = |group: &u32| groups.members(*group).iter().any(|&member| is_present(shape, member));
     let present: Present = shape.present.as_ref().map(|_| (0..groups.count()).filter(has_data).collect());
-    let (leaders, outer) = (Leaders::new(groups, None, 0), outer(shape, own_group(shape), present));
+    let (leaders, outer) = (Leaders::new(groups, None, ALONE), outer(shape, own_group(shape), present));
     let (blocks, held) = (shape.place.size * n, Held { blocks: 0..0, most: 0 });
     Led::new(shape.place, &leaders, (blocks, parts(shape, 1)), outer, held, shape.chunk)
 }
@@ -198,7 +199,7 @@ fn within<P: Plan>(shape: &Shape, plan: P) -> Among<P> {
 /// Leaders hear of their groups, of each other, and tell their groups.
 fn barrier(shape: &Shape) -> Box<dyn Plan> {
     let down = || within(shape, Signals(one_block_within(shape)));
-    let leaders = Leaders::new(&shape.groups, None, 0);
+    let leaders = Leaders::new(&shape.groups, None, ALONE);
     let among = Among::leaders(shape.place, &leaders, Dissemination::new);
     Box::new(Then::new(Then::new(Landed::stored(Reversed(down())), among), down()))
 }
@@ -249,7 +250,7 @@ pub(super) const ALLREDUCE: &[Entry] = &[
         exchanges: true,
         build: |shape| {
             let down = || within(shape, one_block_within(shape));
-            let leaders = Leaders::new(&shape.groups, None, 0);
+            let leaders = Leaders::new(&shape.groups, None, ALONE);
             let among = Among::leaders(shape.place, &leaders, RecursiveDoubling::new);
             Box::new(Then::new(Then::new(Reversed(down()), among), down()))
         },

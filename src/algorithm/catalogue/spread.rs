@@ -4,7 +4,7 @@
 //! up; volumes are those of groups of one size.
 
 use super::nested::{LED, own_group};
-use crate::algorithm::led::{Among, Leaders, Scope};
+use crate::algorithm::led::{ALONE, Among, Leaders, Scope};
 use crate::algorithm::speakers::BySpeakers;
 use crate::algorithm::tree::{Load, Tree};
 use crate::algorithm::{Entry, Shape, Span};
@@ -21,7 +21,7 @@ const PARTS: Entry = Entry {
 /// To every leader its group's parts, and from it to its group. The root leads its own.
 fn scatter(shape: &Shape) -> Then<Among<Tree>, Among<Tree>> {
     let (groups, group) = (&shape.groups, own_group(shape).rank);
-    let leaders = Leaders::new(groups, Some(shape.root), 0);
+    let leaders = Leaders::new(groups, Some(shape.root), ALONE);
     let root = groups.of(shape.root);
     let among = Among::leaders_of_parts(shape.place, &leaders, |place| Tree::new(place, root, Load::Parts));
     let leader = groups.place_within(leaders.of(group)).rank;

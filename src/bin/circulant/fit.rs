@@ -70,12 +70,12 @@ pub struct Use {
     pub wants: fn(&Entry) -> bool,
 }
 
-/// Several leaders are of different domains, if they can.
-pub const DOMAINS: Use = Use {
-    option: "--domains",
-    lacks: "knows no domains",
-    wants: |entry| entry.nesting == Nesting::Domains || entry.several_leaders,
-};
+pub const DOMAINS: Use =
+    Use { option: "--domains", lacks: "knows no domains", wants: |entry| entry.nesting == Nesting::Domains };
+
+/// The same where a node has several leaders, which are of different domains, if they can.
+pub const DOMAINS_OF_LEADERS: Use =
+    Use { wants: |entry| entry.nesting == Nesting::Domains || entry.several_leaders, ..DOMAINS };
 
 pub const LEADERS: Use =
     Use { option: "--leaders", lacks: "takes no number of leaders", wants: |entry| entry.several_leaders };

@@ -138,7 +138,7 @@ impl Arguments {
         fit::check_ranks(CALL, Some(entry), self.root(), p)?;
         for (given, whose) in [
             (self.nodes, NODES),
-            (self.domains, fit::DOMAINS),
+            (self.domains, if self.leaders > 1 { fit::DOMAINS_OF_LEADERS } else { fit::DOMAINS }),
             (self.leaders, fit::LEADERS),
             (self.blocks, Use { option: "-n", ..fit::BLOCKS }),
         ] {
@@ -345,7 +345,7 @@ mod tests {
             leaders,
             ..arguments(Some(name), 1, None)
         };
-        assert!(checked(Allgather, 8, &with("leader", 2, 1)).contains("take --algorithm leader-domains"));
+        assert!(checked(Broadcast, 8, &with("leader", 2, 1)).contains("take --algorithm leader-domains"));
         for name in ["leader", "leader-domains"] {
             assert_eq!(checked(Broadcast, 8, &with(name, 2, 2)), "");
         }

@@ -26,7 +26,7 @@ pub(super) struct Domain {
 }
 
 /// What memory is registered for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Access {
     /// To be put from.
     Source,
@@ -35,7 +35,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    fn bits(self) -> u64 {
+    pub fn bits(self) -> u64 {
         match self {
             Access::Source => sys::FI_WRITE,
             Access::Both => sys::FI_WRITE | sys::FI_REMOTE_WRITE,
@@ -164,7 +164,7 @@ const WANTS: [c_int; 3] = [sys::FI_ENOMEM, sys::FI_EAGAIN as c_int, EPERM];
 const EPERM: c_int = rustix::io::Errno::PERM.raw_os_error();
 /// Pages that cannot be pinned as they are to be used.
 const EFAULT: c_int = rustix::io::Errno::FAULT.raw_os_error();
-const UNFIT: &str = "it is unmapped or read-only: give the call memory that may be written";
+const UNFIT: &str = "it is unmapped, or read-only where this asks to write: give the call other memory";
 /// What helps where nothing else is known to.
 pub(super) const LOG: &str = "set FI_LOG_LEVEL=warn, and libfabric tells why";
 
@@ -180,7 +180,7 @@ impl Drop for Domain {
     }
 }
 
-/// Memory that a provider may read and write.
+/// Memory that a provider may read, and write if it was asked for that.
 struct Registration {
     mr: *mut sys::fid_mr,
     memory: Memory,

@@ -654,6 +654,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_a_source_alone_nobody_asks_to_write() {
+        let both = Access::Both.bits();
+        assert_eq!(
+            (Access::Source.bits(), both & sys::FI_REMOTE_WRITE),
+            (sys::FI_WRITE, sys::FI_REMOTE_WRITE)
+        );
+    }
+
+    #[test]
     fn a_refused_registration_names_size_limit_and_cure() {
         let domain = Domain::open(&choice("tcp").info).unwrap();
         let error = domain.refused(-sys::FI_ENOMEM, 64 << 20).to_string();

@@ -19,11 +19,11 @@ pub type Copy = unsafe fn(*const u8, *mut u8, usize);
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far.
 const TRIAL: [u32; 2] = [16, 256];
-/// So many legs are shown before one is copied, where no copy tells of lines that are near: who reads what is shown has it
+/// Of so many legs one is copied, where no copy tells of lines that are near: who reads what is shown has it
 /// as fast from afar, and the other's program, which writes there again, pays.
 const SHOWN: u32 = 128;
-/// So many copies are too short to tell before something is shown again.
-const VAIN: u32 = 16;
+/// And so many may be copied to find out: some copies tell nothing, as they are short, of several segments, or made by the kernel.
+const COPIED: u32 = 16;
 /// So many in a row that tell otherwise are believed: a copy may be interrupted.
 pub(super) const BELIEVED: u32 = 4;
 /// Nanoseconds a line from which on lines are far: near ones take a few, and from memory, or where pages are touched first, up
@@ -41,9 +41,8 @@ pub struct Distance {
     untimed: u32,
     /// Those in a row that told otherwise.
     otherwise: u32,
-    /// Legs that were shown since the last copy that told, and copies since these were too many.
-    shown: u32,
-    vain: u32,
+    /// How often it was asked whether to show a leg, since the last copy that told.
+    asked: u32,
     traffic: Traffic,
     sights: Sights,
 }
@@ -64,7 +63,6 @@ impl Distance {
     /// Makes a copy of so many bytes to the peer in the manner that suits.
     pub fn copy(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
         if bytes < TELLING || !self.is_due() {
-            self.is_vain();
             return make(if self.far { copy_afar } else { copy });
         }
         let start = Instant::now();
@@ -92,7 +90,7 @@ impl Distance {
     /// Whether the peer may read where they lie what the program writes again: where that takes neither of them long, as far as
     /// is known. Now and then not, so that a copy tells.
     pub fn may_show(&mut self) -> bool {
-        self.shown = (self.shown + 1).min(SHOWN + 1);
+        self.asked = (self.asked + 1) % (SHOWN + COPIED);
         !self.far && !self.is_looking()
     }
 
@@ -103,15 +101,7 @@ impl Distance {
 
     /// Whether legs are copied to find out.
     fn is_looking(&self) -> bool {
-        self.shown > SHOWN
-    }
-
-    /// A copy was made that tells nothing: if only such come, there is nothing to find out.
-    fn is_vain(&mut self) {
-        self.vain += u32::from(self.is_looking());
-        if self.vain == VAIN {
-            (self.shown, self.vain) = (0, 0);
-        }
+        self.asked >= SHOWN
     }
 
     /// Whether what may go round does.
@@ -136,7 +126,7 @@ impl Distance {
         }
         // While copies tell otherwise one more is to come.
         if self.otherwise == 0 {
-            (self.shown, self.vain) = (0, 0);
+            self.asked = 0;
         }
     }
 }
@@ -179,11 +169,8 @@ mod tests {
     fn legs(distance: &mut Distance, count: u32, bytes: usize, took: Duration) -> u32 {
         let is_shown = |_: &u32| {
             let shown = distance.may_show();
-            if !shown {
-                match bytes >= TELLING && distance.is_due() {
-                    true => distance.learn(bytes, took),
-                    false => distance.is_vain(),
-                }
+            if !shown && bytes >= TELLING && distance.is_due() {
+                distance.learn(bytes, took);
             }
             shown
         };
@@ -193,12 +180,12 @@ mod tests {
     #[test]
     fn where_nothing_is_copied_a_leg_is_now_and_then_and_tells() {
         let mut near = Distance::default();
-        assert_eq!(legs(&mut near, 10 * (SHOWN + 1), TELLING, SHORT), 10 * SHOWN);
+        assert_eq!(legs(&mut near, 10 * SHOWN, TELLING, SHORT), 10 * (SHOWN - 1));
         let mut far = Distance::default();
-        assert_eq!(legs(&mut far, 10 * SHOWN, TELLING, LONG), SHOWN);
+        assert_eq!(legs(&mut far, 10 * SHOWN, TELLING, LONG), SHOWN - 1);
         assert!(far.far);
         copies(&mut far, TRIAL[1] + BELIEVED, SHORT);
-        assert_eq!(legs(&mut far, SHOWN, TELLING, SHORT), SHOWN, "they have come near");
+        assert_eq!(legs(&mut far, SHOWN, TELLING, SHORT), SHOWN - 1, "they have come near");
     }
 
     #[test]
@@ -215,8 +202,9 @@ mod tests {
     }
 
     #[test]
-    fn where_all_that_is_copied_is_too_short_to_tell_most_is_shown() {
-        assert_eq!(legs(&mut Distance::default(), 10 * (SHOWN + VAIN), TELLING - 1, SHORT), 10 * SHOWN);
+    fn where_no_copy_tells_most_is_shown() {
+        let shown = legs(&mut Distance::default(), 10 * (SHOWN + COPIED), TELLING - 1, SHORT);
+        assert_eq!(shown, 10 * SHOWN);
     }
 
     #[test]

@@ -697,11 +697,11 @@ impl Transport for Shm {
         Target::of(region.remote.near) != Target::Private
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: &dyn Fn() -> Sight) -> bool {
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: Option<&dyn Fn() -> Sight>) -> bool {
         let may_go_round = TRAFFIC.contains(&put) && self.has_rounds(peer);
         let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return true };
         let goes_round = may_go_round && distance.goes_round();
-        !goes_round && (distance.may_show() || put == 0 && distance.may_show_afar(look))
+        !goes_round && (distance.may_show() || look.is_some_and(|look| distance.may_show_afar(look)))
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

@@ -6,13 +6,13 @@
 
 use crate::transport::Sight;
 
-/// How many places are known: a call shows a few to each peer.
-const PLACES: usize = 8;
+/// How many places are known: of calls with more legs to a peer none rests.
+const PLACES: usize = 64;
 
-/// What lay where it would have been shown, the latest places.
+/// What lay where it would have been shown, the latest places, and whether it rested then.
 #[derive(Debug, Default)]
 pub struct Sights {
-    known: [Option<(Sight, bool)>; PLACES],
+    known: Vec<(Sight, bool)>,
     next: usize,
 }
 
@@ -20,7 +20,7 @@ impl Sights {
     /// Whether it rests: false at a new place, and the same as often as one call asks.
     pub fn rest(&mut self, sight: Sight) -> bool {
         let is_there = |known: &&mut (Sight, bool)| known.0.place == sight.place;
-        match self.known.iter_mut().flatten().find(is_there) {
+        match self.known.iter_mut().find(is_there) {
             Some((known, rests)) => {
                 if known.call != sight.call {
                     *rests = known.sample == sight.sample;
@@ -29,7 +29,10 @@ impl Sights {
                 *rests
             }
             None => {
-                self.known[self.next] = Some((sight, false));
+                match self.known.get_mut(self.next) {
+                    Some(oldest) => *oldest = (sight, false),
+                    None => self.known.push((sight, false)),
+                }
                 self.next = (self.next + 1) % PLACES;
                 false
             }

@@ -62,8 +62,9 @@ impl Puts {
             let call = (course.call.name(), course.iteration());
             shown::sight(call, &ends.from.memory, &course.stretches(round, Side::Put))
         };
+        let folded = (leg.staged.left() > 0).then_some(&look as &dyn Fn() -> _);
         let may = target.reads && io.slots.may_send(target.channel);
-        if !may || !io.transport.is_worth_showing(target.world, put, &look) {
+        if !may || !io.transport.is_worth_showing(target.world, put, folded) {
             return None;
         }
         let arriving = match course.plan().round(round).arrival {
