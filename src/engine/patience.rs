@@ -29,7 +29,7 @@ const OFFERS: u32 = 64;
 /// offer it to each other keep it busy, and the system leaves it to them, while others wait for the next core. Over 8 ranks on
 /// two cores it takes, of the time with 64, where all start at one time on idle cores, 0.6 for a broadcast or an allreduce of
 /// 1 KiB, 0.65 to 0.9 for most others; one call after a barrier 0.8 to 1.1, but for a scatter (52 us for 24). Over 4 and 6 ranks,
-/// which keep to 64, 16 would take 1.0 to 1.5 where all start at one time, and else 0.8 to 1.0.
+/// which keep to 64, 16 would take 0.9 to 1.5 where all start at one time, and else 0.77 to 1.05, but a scatter over 6 1.9.
 const OFFERS_IN_A_CROWD: u32 = 16;
 /// Ranks to a core, of which more are a crowd; of 8 on two cores it was measured.
 const CROWD: f64 = 3.0;
