@@ -79,7 +79,10 @@ impl Groups {
     /// The same groups, where ranks of a group with the same number are on one side of their machine, near to other cards than
     /// those of another. Comes before domains.
     pub fn with_sides(self, side: impl Fn(Rank) -> Option<u32>) -> Groups {
-        Groups { sides: (0..self.ranks()).map(side).collect(), ..self }
+        debug_assert!(self.by_domains.is_none(), "what goes by domains would not know of them");
+        let sides: Vec<_> = (0..self.ranks()).map(side).collect();
+        let known = sides.iter().any(Option::is_some);
+        Groups { sides: if known { sides.into() } else { Arc::default() }, ..self }
     }
 
     /// The same groups, where ranks with the same number, any, are in one domain of their group. A group is one
@@ -177,7 +180,7 @@ impl Groups {
     }
 
     /// Of `of` ranks that speak for a group, the place in it of number `which`: so many behind the rank at place `first`, on the
-    /// circle of its ranks. Where their sides are known they are of as many of these as can be, as far apart as can be.
+    /// circle of its ranks. Where their sides are known they are of as many of these as can be, and of fewer than there are far apart.
     /// O(1), with sides O(k log k) for k ranks.
     pub fn in_turn(&self, group: u32, first: Rank, which: u32, of: u32) -> Rank {
         let members = self.members(group);

@@ -10,7 +10,7 @@ use crate::comm::request::Prepared;
 use crate::fold::element::Element;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::{Faults, Faulty};
-use crate::transport::shm::{ROUNDS, Shm, Vicinity};
+use crate::transport::shm::{ROUNDS, SHOWN_AFAR, Shm, Vicinity};
 
 /// Times that each call is made.
 const TIMES: u64 = 30;
@@ -262,6 +262,35 @@ fn what_goes_round_in_windows_comes_whole() {
             }
         });
         assert!(ROUNDS.load(Ordering::Relaxed) > before, "as they all begin so");
+    }
+}
+
+/// The same between whom lines are far.
+fn far(mut shm: Shm) -> Box<dyn Transport> {
+    shm.be_far();
+    Box::new(shm)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn what_rests_is_shown_from_afar_and_what_is_new_comes_whole() {
+    for p in [2, 3, 5] {
+        again_and_again(sharing(p, far));
+        let before = SHOWN_AFAR.load(Ordering::Relaxed);
+        on_threads(sharing(p, far), |comm| {
+            let me = comm.rank();
+            let mut window = comm.window::<u64>(SHARED).unwrap();
+            // The same for three calls in a row, but where sums have come.
+            for time in 0..12 {
+                window.iter_mut().zip(value(me, time / 3)..).for_each(|(one, new)| *one = new);
+                comm.run_window(&mut window, Call::reduce(0, Sum)).unwrap();
+                let of_all: u64 = (0..p).map(|rank| value(rank, time / 3)).sum();
+                assert!(
+                    me != 0 || (0..SHARED as u64).all(|i| window[i as usize] == of_all + u64::from(p) * i)
+                );
+            }
+        });
+        assert!(SHOWN_AFAR.load(Ordering::Relaxed) > before, "{p} ranks");
     }
 }
 

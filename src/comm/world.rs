@@ -85,10 +85,12 @@ impl World {
         let Some(layout) = self.layout() else { return Groups::alone(ranks.len() as u32) };
         let domains = layout.domains(self.hierarchy.domains);
         let nodes = Groups::new(ranks.iter().map(|&rank| layout.node(rank)));
-        let of_world = |rank: Rank| ranks[rank as usize];
-        nodes
-            .with_sides(|rank| layout.seat(of_world(rank)).domain)
-            .with_domains(|rank| domains[of_world(rank) as usize])
+        let domain = |rank: Rank| domains[ranks[rank as usize] as usize];
+        match self.hierarchy.domains {
+            Some(Domains::Runs(_)) => nodes.with_sides(domain),
+            _ => nodes.with_sides(|rank| layout.seat(ranks[rank as usize]).domain),
+        }
+        .with_domains(domain)
     }
 
     /// How calls go through nodes.

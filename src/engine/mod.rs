@@ -222,7 +222,9 @@ impl Engine {
     /// Working memory of so many bytes for a call that the others make too: they hear where it cannot be had.
     pub fn workspace(&mut self, bytes: usize) -> Result<Region> {
         self.check()?;
-        self.window(bytes).map_err(|error| self.fail(error))
+        let mut region = self.window(bytes).map_err(|error| self.fail(error))?;
+        region.is_workspace = true;
+        Ok(region)
     }
 
     /// Makes a task ready to be [started](Self::start), many times. Nothing is sent yet.

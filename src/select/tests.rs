@@ -370,8 +370,8 @@ fn parts_go_straight_that_are_long_on_the_link_and_where_ranks_share_cores_longe
 
 #[test]
 fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are_long() {
-    let costs = Costs::default();
-    let name = |collective, bytes: u64, all_wide| {
+    let name = |collective, bytes: u64, all_wide, crowd| {
+        let costs = Costs { crowd, ..Costs::default() };
         let (largest, around) = (bytes / 64, Around::uncut(bytes / 2));
         let nodes = Nodes { count: 8, most: 8, largest: bytes / 8, around, equal: true };
         let problem =
@@ -379,9 +379,12 @@ fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are
         problem.algorithm(&costs).unwrap().name
     };
     for collective in [Collective::Scatter, Collective::Scatterv, Collective::Gather, Collective::Gatherv] {
-        let names = |all_wide| [4096, 512 << 10, 4 << 20].map(|bytes| name(collective, bytes, all_wide));
+        let names = |all_wide| [4096, 512 << 10, 4 << 20].map(|bytes| name(collective, bytes, all_wide, 1.0));
         assert_eq!(names(true), ["leader", "leader", "linear"]);
         assert_eq!(names(false), ["mst", "leader", "linear"]);
+        // A hop among four ranks of a core takes as long as 80 kB.
+        let parts = [64_000, 120_000, 200_000].map(|part| name(collective, 64 * part, true, 4.0));
+        assert_eq!(parts, ["leader", "mst", "linear"]);
     }
 }
 

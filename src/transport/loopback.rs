@@ -139,7 +139,8 @@ impl Transport for Loopback {
         table.memory.insert(key, memory.clone());
         drop(table);
         let registration = Arc::new(Registration { regions, key });
-        Ok(Region { memory, remote: RemoteKey { base: 0, key }.into(), descriptor: 0, registration })
+        let remote = RemoteKey { base: 0, key }.into();
+        Ok(Region { memory, remote, is_workspace: false, descriptor: 0, registration })
     }
 
     /// Of every other region: so both ways are gone.

@@ -72,6 +72,8 @@ pub struct Region {
     pub memory: Memory,
     /// What to tell peers.
     pub remote: RemoteKeys,
+    /// Whether it is filled anew for each call, whatever with.
+    pub is_workspace: bool,
     /// The transport's own word for the region (libfabric's descriptor), passed back in each put.
     /// Nobody else can make one up: it is a pointer to the transport.
     pub(in crate::transport) descriptor: usize,
@@ -259,8 +261,8 @@ pub trait Transport: Send {
     }
 
     /// Whether it is worth while to show a peer what it is to read, as far as that is known, where so many bytes would else be put
-    /// to its user, while it waits for them; 0 where they go another way. Of what is folded there may be a look at what there is
-    /// to see, where that matters.
+    /// to its user, while it waits for them; 0 where they go another way. Of what may rest from call to call there is a look at what
+    /// there is to see, where that matters.
     fn is_worth_showing(&mut self, _peer: Rank, _put: usize, _look: Option<&dyn Fn() -> Sight>) -> bool {
         true
     }

@@ -34,13 +34,14 @@ pub fn fits(stretches: &[Stretch]) -> bool {
     total(stretches) > 0 && u16::try_from(stretches.len()).is_ok_and(has_room)
 }
 
-/// So many places of a stretch, and so many stretches, are looked at.
-const SAMPLES: usize = 4;
+/// So many stretches, and so many words of each, are looked at.
+const STRETCHES: usize = 4;
+const WORDS: usize = 16;
 
 /// What there is to see in these stretches of a memory, in this call.
 pub fn sight(call: (u64, u32), memory: &Memory, stretches: &[Stretch]) -> Sight {
-    let words = stretches.iter().take(SAMPLES).flat_map(|&Stretch { at, len, .. }| {
-        (0..SAMPLES).map(move |i| (at + len.saturating_sub(WORD) * i / (SAMPLES - 1), len.min(WORD)))
+    let words = stretches.iter().take(STRETCHES).flat_map(|&Stretch { at, len, .. }| {
+        (0..WORDS).map(move |i| (at + len.saturating_sub(WORD) * i / (WORDS - 1), len.min(WORD)))
     });
     let mut sample = DefaultHasher::new();
     for (at, len) in words {

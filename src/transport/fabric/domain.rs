@@ -127,7 +127,8 @@ impl Domain {
         // SAFETY: - registered just above
         let (descriptor, key) = unsafe { ((*mr).mem_desc as usize, (*mr).key) };
         let base = if self.mr_mode & sys::FI_MR_VIRT_ADDR != 0 { start as u64 } else { 0 };
-        Ok(Region { memory, remote: RemoteKey { base, key }.into(), descriptor, registration })
+        let remote = RemoteKey { base, key }.into();
+        Ok(Region { memory, remote, is_workspace: false, descriptor, registration })
     }
 
     /// FI_MR_ENDPOINT: a registration is for one endpoint, and off until it is enabled.

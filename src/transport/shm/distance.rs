@@ -19,7 +19,7 @@ pub type Copy = unsafe fn(*const u8, *mut u8, usize);
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far.
 const TRIAL: [u32; 2] = [16, 256];
-/// Of so many legs one is copied, where no copy tells of lines that are near: who reads what is shown has it
+/// Of so many legs, by how often it is asked, one is copied, where no copy tells of lines that are near: who reads what is shown has it
 /// as fast from afar, and the other's program, which writes there again, pays.
 const SHOWN: u32 = 128;
 /// And so many may be copied to find out: some copies tell nothing, as they are short, of several segments, or made by the kernel.
@@ -37,7 +37,7 @@ pub(super) const LINE: u64 = super::LINE as u64;
 #[derive(Debug, Default)]
 pub struct Distance {
     far: bool,
-    /// Copies since the last that was timed.
+    /// Copies since the last that was timed, and legs that are shown from afar.
     untimed: u32,
     /// Those in a row that told otherwise.
     otherwise: u32,
@@ -94,9 +94,11 @@ impl Distance {
         !self.far && !self.is_looking()
     }
 
-    /// Whether it may though lines are far: where nobody has written there since the last call.
+    /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above.
     pub fn may_show_afar(&mut self, look: impl FnOnce() -> Sight) -> bool {
-        self.far && self.sights.rest(look())
+        self.untimed += u32::from(self.far);
+        let tries = self.otherwise > 0 || self.untimed >= TRIAL[1];
+        self.far && self.sights.rest(look()) && !tries
     }
 
     /// Whether legs are copied to find out.
@@ -199,6 +201,16 @@ mod tests {
             far.may_show_afar(look(call, sample))
         });
         assert_eq!(shown, [false, true, false, true]);
+        let resting = |far: &mut Distance, first, calls| {
+            (first..first + calls).filter(|&call| far.may_show_afar(look(call, 8))).count() as u64
+        };
+        let shown = resting(&mut far, 5, 2 * u64::from(TRIAL[1]));
+        assert!((200..u64::from(TRIAL[1])).contains(&shown), "until a copy tells: {shown}");
+        for _ in 0..BELIEVED {
+            assert!(far.is_due());
+            far.learn(TELLING, SHORT);
+        }
+        assert!(far.may_show(), "it has come near");
     }
 
     #[test]

@@ -162,6 +162,9 @@ const TRAFFIC: RangeInclusive<usize> = 32 << 10..=STREAMED_NEAR;
 /// Puts into windows that went round, in all tests.
 #[cfg(test)]
 pub static ROUNDS: AtomicU64 = AtomicU64::new(0);
+/// Legs that were shown from afar, in all tests.
+#[cfg(test)]
+pub static SHOWN_AFAR: AtomicU64 = AtomicU64::new(0);
 const IN_FLIGHT: usize = 256;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
 const OWN_CACHE: usize = if cfg!(miri) { 0 } else { 1 << 20 };
@@ -535,6 +538,12 @@ impl Shm {
         self.span = self.span.max(board::CHUNK);
     }
 
+    /// As where they are far from all others.
+    #[cfg(test)]
+    pub fn be_far(&mut self) {
+        self.peers.iter_mut().for_each(|peer| peer.distance = Distance::far());
+    }
+
     /// Whether puts into windows of a peer's go round where the [traffic] is heavy.
     fn has_rounds(&self, peer: Rank) -> bool {
         self.span > 0 && self.is_near(peer)
@@ -690,7 +699,8 @@ impl Transport for Shm {
             }
         };
         let registration = Registration::new(&self.regions, key.key, &memory);
-        Ok(Region { memory, remote: key.into(), descriptor: 0, registration: Arc::new(registration) })
+        let registration = Arc::new(registration);
+        Ok(Region { memory, remote: key.into(), is_workspace: false, descriptor: 0, registration })
     }
 
     fn shows(&self, region: &Region, _: Rank) -> bool {
@@ -700,8 +710,16 @@ impl Transport for Shm {
     fn is_worth_showing(&mut self, peer: Rank, put: usize, look: Option<&dyn Fn() -> Sight>) -> bool {
         let may_go_round = TRAFFIC.contains(&put) && self.has_rounds(peer);
         let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return true };
-        let goes_round = may_go_round && distance.goes_round();
-        !goes_round && (distance.may_show() || look.is_some_and(|look| distance.may_show_afar(look)))
+        if may_go_round && distance.goes_round() {
+            return false;
+        }
+        if distance.may_show() {
+            return true;
+        }
+        let from_afar = look.is_some_and(|look| distance.may_show_afar(look));
+        #[cfg(test)]
+        SHOWN_AFAR.fetch_add(u64::from(from_afar), Ordering::Relaxed);
+        from_afar
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

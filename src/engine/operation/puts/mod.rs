@@ -179,7 +179,7 @@ impl Puts {
         }
         let leg = course.leg(order.round, Side::Put);
         let open = self.targets[target].is_open(course);
-        match self.shared_out(&leg, order.round, target, open.map(|open| open.unit), course, io) {
+        match self.shared_out(&leg, order, target, open.map(|open| open.unit), course, io) {
             Some(share) => {
                 let pieces = leg.staged.count(course.rule.piece);
                 if !self.show_share(

@@ -48,7 +48,7 @@ impl Puts {
     pub(super) fn shared_out(
         &self,
         leg: &Leg,
-        round: u32,
+        Order { round, unpaced, .. }: Order,
         target: usize,
         unit: Option<usize>,
         course: &Course,
@@ -62,9 +62,11 @@ impl Puts {
             let call = (course.call.name(), course.iteration());
             shown::sight(call, &ends.from.memory, &course.stretches(round, Side::Put))
         };
-        let folded = (leg.staged.left() > 0).then_some(&look as &dyn Fn() -> _);
+        // What this rank writes in each call, itself or for its caller, does not rest.
+        let may_rest = leg.staged.left() > 0 && unpaced && !ends.from.is_workspace;
+        let look = may_rest.then_some(&look as &dyn Fn() -> _);
         let may = target.reads && io.slots.may_send(target.channel);
-        if !may || !io.transport.is_worth_showing(target.world, put, folded) {
+        if !may || !io.transport.is_worth_showing(target.world, put, look) {
             return None;
         }
         let arriving = match course.plan().round(round).arrival {
@@ -161,7 +163,7 @@ impl Puts {
         let unit = course.unit().filter(|_| self.targets[target].pieces == 0);
         let leg = course.leg(order.round, Side::Put);
         let pieces = leg.staged.count(course.rule.piece);
-        let Some(share) = self.shared_out(&leg, order.round, target, unit, course, io) else {
+        let Some(share) = self.shared_out(&leg, order, target, unit, course, io) else {
             return Ok(true);
         };
         let offered = match share.first {
