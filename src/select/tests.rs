@@ -72,9 +72,46 @@ fn short_parts_that_differ_are_cut_where_processors_keep_up() {
         let entry = problem.algorithm(&costs).unwrap();
         (entry.name, problem.blocks(entry, &costs, FREE))
     };
-    assert_eq!((name(8, 2340, link(4.0)), name(8, 1200, link(4.0))), (("circulant-n", 4), ("circulant", 1)));
-    assert_eq!(name(16, 2340, link(8.0)), ("circulant", 1), "processors are what a round waits for");
-    assert_eq!(name(8, 2340, Costs::default()), ("circulant", 1));
+    assert_eq!((name(7, 2340, link(4.0)), name(7, 1200, link(4.0))), (("circulant-n", 4), ("circulant", 1)));
+    assert_eq!(name(17, 2340, link(8.0)), ("circulant", 1), "processors are what a round waits for");
+    assert_eq!(name(7, 2340, Costs::default()), ("circulant", 1));
+}
+
+#[test]
+fn whole_parts_that_differ_go_in_aligned_halves_where_there_are_such() {
+    let name = |p: usize, bytes: usize, costs| {
+        let counts: Vec<_> = (0..p).map(|rank| rank % 3 * (bytes / p)).collect();
+        let problem = parts(p as u32, &counts);
+        let entry = problem.algorithm(costs).unwrap();
+        (entry.name, problem.blocks(entry, costs, FREE))
+    };
+    let link = Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd: 8.0, shared: false };
+    assert_eq!([8, 16, 32].map(|p| name(p, 12 << 10, &link).0), ["hypercube"; 3]);
+    assert_eq!([12, 17, 33].map(|p| name(p, 12 << 10, &link).0), ["circulant"; 3]);
+    assert_eq!(
+        parts(16, &[700; 16]).algorithm(&link).unwrap().name,
+        "circulant",
+        "no run has more than another"
+    );
+}
+
+#[test]
+fn parts_stay_whole_where_ranks_share_cores_and_memory() {
+    let memory = |crowd| Costs { latency: 1e-6, byte: 5e-11, block: 2e-7, crowd, shared: true };
+    let name = |collective, p: usize, bytes: usize, costs| {
+        let one = (0..p).map(|rank| if rank == 1 { bytes } else { bytes / 1000 });
+        let problem = Problem { collective, ..parts(p as u32, &one.collect::<Vec<_>>()) };
+        let entry = problem.algorithm(&costs).unwrap();
+        (entry.name, problem.blocks(entry, &costs, FREE) > 1)
+    };
+    let scatter = |p, bytes, costs| name(Collective::ReduceScatter, p, bytes, costs);
+    let gather = |p, bytes, costs| name(Collective::Allgatherv, p, bytes, costs);
+    assert_eq!([60_000, 1 << 20, 4 << 20].map(|m| scatter(6, m, memory(3.0))), [("circulant", false); 3]);
+    assert_eq!(scatter(8, 1 << 20, memory(4.0)), ("hypercube", false));
+    assert_eq!([40_000, 60_000].map(|m| gather(8, m, memory(4.0))), [("circulant", false); 2]);
+    assert_eq!(gather(8, 4 << 20, memory(4.0)), ("circulant-n", true));
+    assert_eq!([3, 8].map(|p| scatter(p, 4 << 20, memory(1.0)).1), [true; 2], "every rank has a core");
+    assert_eq!(scatter(3, 4 << 20, memory(1.5)).1, true, "three ranks");
 }
 
 #[test]
@@ -195,7 +232,7 @@ fn parts_that_few_have_leave_the_others_out_however_short_they_are() {
     };
     assert_eq!((name(&[8, 0]), name(&[0, 0, 8])), (("circulant-n", 1), ("circulant-n", 1)));
     assert_eq!(name(&[0, 8, 0, 8, 0, 0, 8, 0]), ("circulant-n", 1));
-    assert_eq!(name(&[8, 8, 0, 8, 0, 0, 8, 0]), ("circulant", 1), "each rank makes as many puts either way");
+    assert_eq!(name(&[8, 8, 0, 8, 0, 0, 8]), ("circulant", 1), "each rank makes as many puts either way");
     assert_eq!((name(&[8, 8]), name(&[0; 8])), (("circulant", 1), ("circulant", 1)));
     assert_eq!(name(&[1 << 20, 0]), ("circulant", 1), "more than a slot's worth");
 }
