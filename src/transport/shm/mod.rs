@@ -356,8 +356,8 @@ impl Shm {
 
     /// Takes a way that all can go, given what every rank has found, in the order of their names: also those of
     /// other groups. Fails where one cannot reach its peer, or where the way that is wanted is not open. Where all are, and
-    /// none is wanted, both ends copy at one time, through chunks where they share a cache, else by the kernel; unless the
-    /// target does not wait for a put, or ranks are crowded: then it has no core of its own to copy with.
+    /// none is wanted, both ends copy, through chunks where they share a cache, else by the kernel at one time; unless the
+    /// target does not wait for a put, or ranks are crowded and share none: then it has no core of its own to copy with.
     pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>, vicinity: Vicinity) -> Result<()> {
         if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
             return Err(Error::NoTransport(format!("shm (rank {rank} does not reach {why})")));
@@ -512,14 +512,14 @@ impl Shm {
         Ok(Posted::Done)
     }
 
-    /// Puts into private memory: through chunks, or by the kernel, at both ends or at this one.
+    /// Puts into private memory: through chunks, or by the kernel, at both ends or at this one. Where ranks are crowded
+    /// and cores share a cache, too: over 3 to 16 ranks on two cores an allgather or allreduce of 1 MiB takes through chunks 0.36
+    /// to 0.56 of the kernel's time, a broadcast of 4 MiB 0.65 to 1.0, a gather of 16 MiB 1.05.
     fn put_privately(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
         match (self.way, put.segments) {
             _ if len <= STREAMED || !self.may_write => self.stream(put, len),
             (Way::Ring, _) if put.attended => self.stream(put, len),
-            (Way::Joint, _) if put.attended && self.is_near(put.peer) && len <= STREAMED_NEAR => {
-                self.stream(put, len)
-            }
+            (_, _) if put.attended && self.is_near(put.peer) && len <= STREAMED_NEAR => self.stream(put, len),
             (Way::Joint, &[segment]) if put.attended => self.put_jointly(put, segment),
             _ => self.put_directly(put, len, Manner::Straight),
         }
