@@ -617,6 +617,53 @@ fn memory_goes_round_where_the_cache_that_cores_share_has_room_for_all() {
 }
 
 #[test]
+fn a_crowd_has_as_many_chunks_as_leave_room_in_the_cache_that_cores_share() {
+    let chunks = |ranks: usize, near, cache| {
+        Vicinity { crowded: true, near: vec![near; ranks].into(), cache }.chunks(ranks as u32)
+    };
+    let cache = Some(32 << 20);
+    assert_eq!([3, 8, 16].map(|ranks| chunks(ranks, true, cache)), [1 << 20, 512 << 10, 256 << 10]);
+    assert_eq!(chunks(8, true, None), 0, "the fewest");
+}
+
+/// In a crowd, by the way that nobody has named: to who shares a cache through chunks, of which a put leaves the rest
+/// until they are emptied, to others by the kernel at once.
+#[test]
+#[cfg_attr(miri, ignore = "it has no process_vm_writev")]
+fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
+    const LEN: usize = 1 << 20;
+    let mut posted = |near: bool, attended: bool, len: usize| {
+        let mut all: Vec<_> = (0..2).map(|rank| Shm::open(Place { rank, size: 2 }).unwrap()).collect();
+        let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
+        for shm in &mut all {
+            shm.connect(&cards).unwrap();
+            let near = vec![near; 2].into();
+            shm.agree(&[Findings::default()], None, Vicinity { near, ..crowd() }).unwrap();
+        }
+        let slice = |shm: &mut Shm| shm.register(Memory::zeroed(len).unwrap()).unwrap();
+        let (from, to) = (slice(&mut all[0]), slice(&mut all[1]));
+        let put = Put {
+            peer: 1,
+            from: &from,
+            segments: &[Run { offset: 0, len }],
+            to: to.remote.near,
+            to_offset: 0,
+            notice: 1,
+            report: Report::Sent,
+            token: 0,
+            attended,
+            for_user: true,
+            past_caches: false,
+        };
+        all[0].put(&put).unwrap()
+    };
+    assert_eq!(posted(true, true, LEN), Posted::Pending, "in chunks, of which there are too few");
+    for (near, attended, len) in [(false, true, LEN), (true, false, LEN), (true, true, STREAMED_NEAR + 1)] {
+        assert_eq!(posted(near, attended, len), Posted::Done, "{near}, {attended}, {len}");
+    }
+}
+
+#[test]
 fn one_rank_that_does_not_reach_its_peer_is_named_to_all() {
     let lost = Findings { unreachable: Some("rank 2: it is not in /proc".into()), ..Findings::default() };
     let error = alone().agree(&[Findings::default(), lost], None, Vicinity::default()).unwrap_err();
