@@ -111,7 +111,7 @@ fn parts_stay_whole_where_ranks_share_cores_and_memory() {
     assert_eq!([40_000, 60_000].map(|m| gather(8, m, memory(4.0))), [("circulant", false); 2]);
     assert_eq!(gather(8, 4 << 20, memory(4.0)), ("circulant-n", true));
     assert_eq!([3, 8].map(|p| scatter(p, 4 << 20, memory(1.0)).1), [true; 2], "every rank has a core");
-    assert_eq!(scatter(3, 4 << 20, memory(1.5)).1, true, "three ranks");
+    assert!(scatter(3, 4 << 20, memory(1.5)).1, "three ranks");
 }
 
 #[test]

@@ -632,7 +632,7 @@ fn a_crowd_has_as_many_chunks_as_leave_room_in_the_cache_that_cores_share() {
 #[cfg_attr(miri, ignore = "it has no process_vm_writev")]
 fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
     const LEN: usize = 1 << 20;
-    let mut posted = |near: bool, attended: bool, len: usize| {
+    let posted = |near: bool, attended: bool, len: usize| {
         let mut all: Vec<_> = (0..2).map(|rank| Shm::open(Place { rank, size: 2 }).unwrap()).collect();
         let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
         for shm in &mut all {
