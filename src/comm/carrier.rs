@@ -196,6 +196,7 @@ fn vicinity(meeting: &Meeting, node: &[Rank]) -> Vicinity {
     Vicinity {
         crowded: meeting.ranks_per_core() > 1.0,
         near,
+        sharing: meeting.ranks_on_cache(),
         cache: own.cache_kib.map(|kib| u64::from(kib) << 10),
     }
 }

@@ -147,6 +147,16 @@ impl Meeting {
         crowd as f64 / std::thread::available_parallelism().map_or(1, usize::from) as f64
     }
 
+    /// How many ranks of this machine, whatever nodes they are said to be of, run where they share this rank's last-level
+    /// cache, itself with them; 0 where nothing is known of caches.
+    pub fn ranks_on_cache(&self) -> usize {
+        let own = &self.everybody[self.place().rank as usize];
+        let of_own = |other: &&Whereabouts| {
+            own.seat.cache.is_some() && (&other.machine, other.seat.cache) == (&own.machine, own.seat.cache)
+        };
+        self.everybody.iter().filter(of_own).count()
+    }
+
     /// A number that all ranks of this job, and of no other, have.
     pub fn job(&self) -> u64 {
         self.everybody[0].job

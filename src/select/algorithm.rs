@@ -55,6 +55,17 @@ const TREE: &str = "mst";
 /// The name of recursive doubling and halving of parts.
 const HYPERCUBE: &str = "hypercube";
 
+/// The name of parts in blocks on the circulant graph.
+const IN_BLOCKS: &str = "circulant-n";
+
+/// On how many cores, at most, ranks that share memory hand on parts that differ whole, and up to so many bytes: as
+/// far as it was measured.
+const FEW_CORES: f64 = 4.0;
+const REDUCED_WHOLE: u64 = 4 << 20;
+const GATHERED_WHOLE: u64 = 64 << 10;
+/// Bytes up to which these do not go in aligned halves.
+const EXCHANGED_LATE: u64 = 64 << 10;
+
 /// The algorithm in which leaders are on a ring.
 const RING_OF_LEADERS: &str = "leader-ring";
 
@@ -77,7 +88,17 @@ impl Problem {
 
     /// The algorithm of a call that is told its number of blocks, which a tree does not take.
     pub fn algorithm_in_blocks(&self, costs: &Costs) -> Option<&'static Entry> {
-        self.by_nodes(costs).or_else(|| self.flat(costs))
+        self.by_nodes(costs).or_else(|| self.flat_in_blocks(costs))
+    }
+
+    /// The same among ranks: where parts may differ, the choice of whole ones hangs on what was measured, and what a call
+    /// may ask for does not.
+    fn flat_in_blocks(&self, costs: &Costs) -> Option<&'static Entry> {
+        let flat = self.flat(costs)?;
+        if flat.pipelined || !self.collective.has_counts() {
+            return Some(flat);
+        }
+        self.candidates().find(|entry| entry.name == IN_BLOCKS).or(Some(flat))
     }
 
     /// The tree up and down, of short calls that leave something with every rank, where processors are what all wait for:
@@ -181,23 +202,28 @@ impl Problem {
         if self.is_even() && !few {
             return self.ring_pays(costs).then_some("ring");
         }
-        if self.ring_of_blocks_pays(costs) && !self.parts_stay_whole(costs) {
+        if self.parts_stay_whole(costs) {
+            return self.halves_pay(costs).then_some(HYPERCUBE);
+        }
+        if self.ring_of_blocks_pays(costs) {
             return Some("ring-n");
         }
         if few || self.blocks_of_parts(costs) > 1 {
-            return Some("circulant-n");
+            return Some(IN_BLOCKS);
         }
         self.halves_pay(costs).then_some(HYPERCUBE)
     }
 
     /// Whether parts that differ are not cut, as processors are what all wait for, and each block wakes somebody: where
-    /// ranks share memory, and cores. Measured on two cores, whole parts on the circulant graph for what was taken before:
-    /// over 4 to 16 ranks a reduce_scatter in which one rank gets all takes 0.77 to 0.93 of the time (16 KiB to 4 MiB), with
-    /// every third part empty 1.0 up to 64 KiB and 0.85 to 0.92 beyond; an allgatherv up to 64 KiB 0.87 to 1.0, a longer one of one
-    /// rank's data up to 1.1, which stays in blocks.
-    pub(super) fn parts_stay_whole(&self, costs: &Costs) -> bool {
-        let is_listed = self.collective.reduces() || self.bytes <= BY_TREE;
-        costs.shares_cores_and_memory() && self.p > 3 && is_listed
+    /// ranks share memory and a [few](FEW_CORES) cores, two or more each. Measured on two cores, whole parts for what was
+    /// taken before: over 4 to 16 ranks a reduce_scatter of which one rank gets all takes 0.52 to 0.98 of the time (64 KiB
+    /// to 4 MiB; one cell of 16 1.12), with every third part empty 0.54 to 1.0 (three of 16 up to 1.16); an allgatherv up to 64
+    /// KiB 0.87 to 1.0, a longer one of one rank's data up to 1.1, which stays in blocks. More cores would share the work on
+    /// blocks, which was not measured.
+    fn parts_stay_whole(&self, costs: &Costs) -> bool {
+        let few_cores = costs.crowd >= FEW && f64::from(self.p) <= FEW_CORES * costs.crowd;
+        let most = if self.collective.reduces() { REDUCED_WHOLE } else { GATHERED_WHOLE };
+        costs.shared && few_cores && (SMALL + 1..=most).contains(&self.bytes)
     }
 
     /// Whether whole parts that differ had better go in runs that begin at multiples of their length, as powers of two of
@@ -206,7 +232,7 @@ impl Problem {
     /// 4 ranks 0.8 to 0.86 of the time, over 8, 16 and 32 0.8 to 0.97 (2 to 64 KiB). Where ranks share memory, and cores, so from
     /// 256 KiB on; of 16 and 64 KiB it takes up to 1.4, as who exchanges waits for one and the same rank.
     fn halves_pay(&self, costs: &Costs) -> bool {
-        let short_in_memory = costs.shares_cores_and_memory() && self.bytes <= BY_TREE;
+        let short_in_memory = costs.shares_cores_and_memory() && self.bytes <= EXCHANGED_LATE;
         self.p.is_power_of_two() && self.excess() > 0 && !short_in_memory
     }
 

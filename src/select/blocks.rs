@@ -94,7 +94,7 @@ impl Problem {
     /// blocks are on the link: nearly every round waits for the one before.
     pub(super) fn blocks_of_parts(&self, costs: &Costs) -> u32 {
         let q = self.q();
-        if self.bytes <= SMALL || q < 2 || self.is_even() || self.parts_stay_whole(costs) {
+        if self.bytes <= SMALL || q < 2 || self.is_even() {
             return 1;
         }
         if self.is_one_ranks() {

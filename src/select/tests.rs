@@ -79,24 +79,34 @@ fn short_parts_that_differ_are_cut_where_processors_keep_up() {
 
 #[test]
 fn whole_parts_that_differ_go_in_aligned_halves_where_there_are_such() {
-    let name = |p: usize, bytes: usize, costs| {
-        let counts: Vec<_> = (0..p).map(|rank| rank % 3 * (bytes / p)).collect();
-        let problem = parts(p as u32, &counts);
-        let entry = problem.algorithm(costs).unwrap();
-        (entry.name, problem.blocks(entry, costs, FREE))
-    };
     let link = Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd: 8.0, shared: false };
-    assert_eq!([8, 16, 32].map(|p| name(p, 12 << 10, &link).0), ["hypercube"; 3]);
-    assert_eq!([12, 17, 33].map(|p| name(p, 12 << 10, &link).0), ["circulant"; 3]);
-    assert_eq!(
-        parts(16, &[700; 16]).algorithm(&link).unwrap().name,
-        "circulant",
-        "no run has more than another"
-    );
+    let name = |p: usize, bytes: usize| {
+        let counts: Vec<_> = (0..p).map(|rank| rank % 3 * (bytes / p)).collect();
+        parts(p as u32, &counts).algorithm(&link).unwrap().name
+    };
+    assert_eq!([8, 16, 32].map(|p| name(p, 12 << 10)), ["hypercube"; 3]);
+    assert_eq!([12, 17, 33].map(|p| name(p, 12 << 10)), ["circulant"; 3]);
 }
 
 #[test]
-fn parts_stay_whole_where_ranks_share_cores_and_memory() {
+fn who_asks_for_blocks_of_parts_gets_an_algorithm_that_has_some_whatever_a_put_costs() {
+    let memory = Costs { latency: 1e-6, byte: 5e-11, block: 2e-7, crowd: 4.0, shared: true };
+    let link = Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd: 8.0, shared: false };
+    for collective in [Collective::ReduceScatter, Collective::Allgatherv] {
+        for costs in [memory, link, Costs::default()] {
+            for counts in [[0, 9000, 20, 9000], [0, 1 << 20, 20, 9], [5; 4]] {
+                let problem = Problem { collective, ..parts(4, &counts) };
+                assert!(
+                    problem.algorithm_in_blocks(&costs).unwrap().pipelined,
+                    "{collective:?} of {counts:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_stay_whole_where_ranks_share_few_cores_and_memory() {
     let memory = |crowd| Costs { latency: 1e-6, byte: 5e-11, block: 2e-7, crowd, shared: true };
     let name = |collective, p: usize, bytes: usize, costs| {
         let one = (0..p).map(|rank| if rank == 1 { bytes } else { bytes / 1000 });
@@ -106,12 +116,14 @@ fn parts_stay_whole_where_ranks_share_cores_and_memory() {
     };
     let scatter = |p, bytes, costs| name(Collective::ReduceScatter, p, bytes, costs);
     let gather = |p, bytes, costs| name(Collective::Allgatherv, p, bytes, costs);
-    assert_eq!([60_000, 1 << 20, 4 << 20].map(|m| scatter(6, m, memory(3.0))), [("circulant", false); 3]);
-    assert_eq!(scatter(8, 1 << 20, memory(4.0)), ("hypercube", false));
+    assert_eq!([60_000, 1 << 20, 4_000_000].map(|m| scatter(6, m, memory(3.0))), [("circulant", false); 3]);
+    assert_eq!([60_000, 1 << 20].map(|m| scatter(8, m, memory(4.0)).0), ["circulant", "hypercube"]);
+    assert_eq!(scatter(6, 8 << 20, memory(3.0)), ("circulant-n", true), "longer than was measured");
+    assert_eq!(scatter(64, 1 << 20, memory(2.0)), ("circulant-n", true), "on many cores");
     assert_eq!([40_000, 60_000].map(|m| gather(8, m, memory(4.0))), [("circulant", false); 2]);
     assert_eq!(gather(8, 4 << 20, memory(4.0)), ("circulant-n", true));
-    assert_eq!([3, 8].map(|p| scatter(p, 4 << 20, memory(1.0)).1), [true; 2], "every rank has a core");
-    assert!(scatter(3, 4 << 20, memory(1.5)).1, "three ranks");
+    assert_eq!([3, 8].map(|p| scatter(p, 1 << 20, memory(1.0)).1), [true; 2], "every rank has a core");
+    assert!(scatter(3, 1 << 20, memory(1.5)).1, "one rank has a core for itself");
 }
 
 #[test]

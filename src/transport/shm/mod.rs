@@ -123,6 +123,8 @@ pub struct Vicinity {
     pub crowded: bool,
     /// Of each rank of the group, whether its core is known to share a cache with this one's; none for nothing known.
     pub near: Box<[bool]>,
+    /// How many ranks of the machine share that cache, those of other groups with them.
+    pub sharing: usize,
     /// How many bytes this cache has, if that is known.
     pub cache: Option<u64>,
 }
@@ -136,16 +138,17 @@ impl Vicinity {
         if ranks > 1 && !self.crowded && fits { own } else { 0 }
     }
 
-    /// Bytes of the chunks of one of so many ranks. In a crowd who empties them may not run when they are full, and has
-    /// to be waited for the less often the more there are; but what all have together must leave room in the cache.
+    /// Bytes of the chunks of one of so many ranks; 0 for the fewest. In a crowd who empties them may not run when they are
+    /// full, and has to be waited for the less often the more there are; but what all have together must leave room in the cache.
     /// Over 3, 4 and 8 ranks on two cores with an L3 of 32 MiB, 1 and 4 MiB, collectives took with 64 chunks 0.53 to
     /// 1.06 of the time that they took with 16, over 16 ranks 0.9 to 1.34 (alltoall), and with 128 up to three times as long.
     fn chunks(&self, ranks: u32) -> usize {
         if !self.crowded {
             return self.span(ranks);
         }
-        let share = self.share().and_then(|bytes| usize::try_from(bytes / CROWDED_SHARE).ok());
-        share.unwrap_or(0).min(MOST_CROWDED)
+        let share = self.cache.map_or(0, |bytes| bytes / self.sharing.max(1) as u64 / CROWDED_SHARE);
+        let bytes = usize::try_from(share).unwrap_or(MOST_CROWDED).min(MOST_CROWDED);
+        bytes.checked_ilog2().map_or(0, |power| 1 << power)
     }
 
     /// One rank's share of the cache.
@@ -154,11 +157,6 @@ impl Vicinity {
         self.cache.map(|bytes| bytes / sharing as u64)
     }
 }
-
-/// Where ranks are crowded each has chunks for the n-th part of its share of the cache that their cores share, and at most
-/// so many bytes.
-const CROWDED_SHARE: u64 = 8;
-const MOST_CROWDED: usize = 1 << 20;
 
 /// In a key, where peers cannot map the memory: the rest is the region's number, and its base an address.
 const PRIVATE: u64 = 1 << 63;
@@ -172,7 +170,7 @@ const CLAIMED: usize = 1152;
 const MOST: usize = isize::MAX as usize;
 /// Puts of at most so many bytes always stream through chunks: for the kernel it takes longer to begin.
 const STREAMED: usize = 64 << 10;
-/// And where both ends could carry them, to a rank that shares a cache: of more the bytes do not stay there.
+/// And those at once to a rank that shares a cache: of more the bytes do not stay there.
 const STREAMED_NEAR: usize = 4 << 20;
 /// Bytes of a put into a window whose way is worth a thought.
 const TRAFFIC: RangeInclusive<usize> = 32 << 10..=STREAMED_NEAR;
@@ -183,6 +181,10 @@ pub static ROUNDS: AtomicU64 = AtomicU64::new(0);
 #[cfg(test)]
 pub static SHOWN_AFAR: AtomicU64 = AtomicU64::new(0);
 const IN_FLIGHT: usize = 256;
+/// Where ranks are crowded each has chunks for the n-th part of its share of the cache that cores share, a power of two of
+/// bytes, and at most so many.
+const CROWDED_SHARE: u64 = 8;
+const MOST_CROWDED: usize = 1 << 20;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
 const OWN_CACHE: usize = if cfg!(miri) { 0 } else { 1 << 20 };
 const LARGEST_OWN_CACHE: usize = 4 << 20;
@@ -533,9 +535,9 @@ impl Shm {
         Ok(Posted::Done)
     }
 
-    /// Puts into private memory: through chunks, or by the kernel, at both ends or at this one. Where ranks are crowded
-    /// and cores share a cache, too: over 3 to 16 ranks on two cores an allgather or allreduce of 1 MiB takes through chunks 0.36
-    /// to 0.56 of the kernel's time, a broadcast of 4 MiB 0.65 to 1.0, a gather of 16 MiB 1.05.
+    /// Puts into private memory: through chunks, or by the kernel, at both ends or at this one. To a rank that shares a
+    /// cache through chunks, also where ranks outnumber cores: over 3 to 16 ranks on two cores collectives of 1 and 4 MiB take
+    /// 0.37 to 1.06 of the time that they take by the kernel.
     fn put_privately(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
         match (self.way, put.segments) {
             _ if len <= STREAMED || !self.may_write => self.stream(put, len),

@@ -2,7 +2,8 @@
 //! through chunks in shared memory, which the source fills while the target empties those before.
 //!
 //! Chunks are filled in turn, and there are so many, where there is room in a cache that cores share, that their own
-//! caches have let go of one when it is filled again (see [`Transport::span`](crate::transport::Transport::span)).
+//! caches have let go of one when it is filled again (see [`Transport::span`](crate::transport::Transport::span)), and in a
+//! crowd more than the fewest, so that who empties them need not be waited for so often.
 //! Where all are full a put goes on at the next polls, and is told of when its last chunk is filled.
 
 use smallvec::SmallVec;

@@ -599,12 +599,12 @@ fn where_memory_may_be_written_and_not_read_the_source_copies_alone_or_chunks_do
 fn memory_goes_round_where_the_cache_that_cores_share_has_room_for_all() {
     let own = 2 * own_cache();
     let span = |ranks, crowded, sharing: usize, cache| {
-        Vicinity { crowded, near: vec![true; sharing].into(), cache }.span(ranks)
+        Vicinity { crowded, near: vec![true; sharing].into(), cache, ..Vicinity::default() }.span(ranks)
     };
     assert_eq!(span(2, false, 2, Some(2 * own as u64)), own);
     assert_eq!(span(9, false, 9, Some(9 * own as u64)), own);
     let share =
-        |sharing: usize, cache| Vicinity { crowded: true, near: vec![true; sharing].into(), cache }.share();
+        |sharing: usize, cache| Vicinity { near: vec![true; sharing].into(), cache, ..crowd() }.share();
     assert_eq!([share(0, Some(6)), share(3, Some(6)), share(3, None)], [Some(6), Some(2), None]);
     for none in [
         span(1, false, 1, Some(u64::MAX)),
@@ -618,12 +618,10 @@ fn memory_goes_round_where_the_cache_that_cores_share_has_room_for_all() {
 
 #[test]
 fn a_crowd_has_as_many_chunks_as_leave_room_in_the_cache_that_cores_share() {
-    let chunks = |ranks: usize, near, cache| {
-        Vicinity { crowded: true, near: vec![near; ranks].into(), cache }.chunks(ranks as u32)
-    };
-    let cache = Some(32 << 20);
-    assert_eq!([3, 8, 16].map(|ranks| chunks(ranks, true, cache)), [1 << 20, 512 << 10, 256 << 10]);
-    assert_eq!(chunks(8, true, None), 0, "the fewest");
+    let chunks = |sharing, cache| Vicinity { sharing, cache, ..crowd() }.chunks(4);
+    let kib = |sharing| chunks(sharing, Some(32 << 20)) >> 10;
+    assert_eq!([3, 4, 5, 8, 12, 16].map(kib), [1024, 1024, 512, 512, 256, 256]);
+    assert_eq!([chunks(8, None), chunks(8, Some(0)), chunks(0, Some(u64::MAX))], [0, 0, MOST_CROWDED]);
 }
 
 /// In a crowd, by the way that nobody has named: to who shares a cache through chunks, of which a put leaves the rest
@@ -640,12 +638,14 @@ fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
             let near = vec![near; 2].into();
             shm.agree(&[Findings::default()], None, Vicinity { near, ..crowd() }).unwrap();
         }
-        let slice = |shm: &mut Shm| shm.register(Memory::zeroed(len).unwrap()).unwrap();
-        let (from, to) = (slice(&mut all[0]), slice(&mut all[1]));
+        let [source, target] = [(); 2].map(|()| Memory::zeroed(len).unwrap());
+        source.write(0, &vec![7; len]);
+        let (from, to) = (all[0].register(source).unwrap(), all[1].register(target.clone()).unwrap());
+        let (half, rest) = (len / 2, len - len / 2);
         let put = Put {
             peer: 1,
             from: &from,
-            segments: &[Run { offset: 0, len }],
+            segments: &[Run { offset: half, len: rest }, Run { offset: 0, len: half }],
             to: to.remote.near,
             to_offset: 0,
             notice: 1,
@@ -655,7 +655,16 @@ fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
             for_user: true,
             past_caches: false,
         };
-        all[0].put(&put).unwrap()
+        let posted = all[0].put(&put).unwrap();
+        let mut events = Vec::new();
+        while !events.contains(&Event::Notice(1)) {
+            all[0].poll(&mut Vec::new()).unwrap();
+            all[1].poll(&mut events).unwrap();
+        }
+        let mut bytes = vec![0; len];
+        target.read(0, &mut bytes);
+        assert!(bytes.iter().all(|&byte| byte == 7));
+        posted
     };
     assert_eq!(posted(true, true, LEN), Posted::Pending, "in chunks, of which there are too few");
     for (near, attended, len) in [(false, true, LEN), (true, false, LEN), (true, true, STREAMED_NEAR + 1)] {
