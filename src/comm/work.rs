@@ -74,7 +74,7 @@ impl Communicator {
 
     fn own_choice(&self, call: &RawCall, problem: &Problem) -> Option<&'static Entry> {
         match call.blocks {
-            Some(_) => problem.algorithm_in_blocks(&self.costs),
+            Some(blocks) => problem.algorithm_in_blocks(blocks, &self.costs),
             None => problem.algorithm(&self.costs),
         }
     }

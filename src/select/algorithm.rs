@@ -58,12 +58,13 @@ const HYPERCUBE: &str = "hypercube";
 /// The name of parts in blocks on the circulant graph.
 const IN_BLOCKS: &str = "circulant-n";
 
-/// On how many cores, at most, ranks that share memory hand on parts that differ whole, and up to so many bytes: as
-/// far as it was measured.
-const FEW_CORES: f64 = 4.0;
+/// Parts that differ are not cut where ranks share memory and at most so many cores, at least so many ranks each, from more
+/// than a slot's worth up to so many bytes that are reduced, or gathered: as far as it was measured.
+const WHOLE_ON_CORES: f64 = 2.0;
+const WHOLE_BY_RANKS: f64 = 2.0;
 const REDUCED_WHOLE: u64 = 4 << 20;
 const GATHERED_WHOLE: u64 = 64 << 10;
-/// Bytes up to which these do not go in aligned halves.
+/// Bytes up to which parts that differ do not go in aligned halves where ranks share memory, and cores.
 const EXCHANGED_LATE: u64 = 64 << 10;
 
 /// The algorithm in which leaders are on a ring.
@@ -87,15 +88,15 @@ impl Problem {
     }
 
     /// The algorithm of a call that is told its number of blocks, which a tree does not take.
-    pub fn algorithm_in_blocks(&self, costs: &Costs) -> Option<&'static Entry> {
-        self.by_nodes(costs).or_else(|| self.flat_in_blocks(costs))
+    pub fn algorithm_in_blocks(&self, blocks: u32, costs: &Costs) -> Option<&'static Entry> {
+        self.by_nodes(costs).or_else(|| self.flat_in_blocks(blocks, costs))
     }
 
     /// The same among ranks: where parts may differ, the choice of whole ones hangs on what was measured, and what a call
     /// may ask for does not.
-    fn flat_in_blocks(&self, costs: &Costs) -> Option<&'static Entry> {
+    fn flat_in_blocks(&self, blocks: u32, costs: &Costs) -> Option<&'static Entry> {
         let flat = self.flat(costs)?;
-        if flat.pipelined || !self.collective.has_counts() {
+        if blocks <= 1 || flat.pipelined || !self.collective.has_counts() {
             return Some(flat);
         }
         self.candidates().find(|entry| entry.name == IN_BLOCKS).or(Some(flat))
@@ -215,22 +216,23 @@ impl Problem {
     }
 
     /// Whether parts that differ are not cut, as processors are what all wait for, and each block wakes somebody: where
-    /// ranks share memory and a [few](FEW_CORES) cores, two or more each. Measured on two cores, whole parts for what was
-    /// taken before: over 4 to 16 ranks a reduce_scatter of which one rank gets all takes 0.52 to 0.98 of the time (64 KiB
-    /// to 4 MiB; one cell of 16 1.12), with every third part empty 0.54 to 1.0 (three of 16 up to 1.16); an allgatherv up to 64
-    /// KiB 0.87 to 1.0, a longer one of one rank's data up to 1.1, which stays in blocks. More cores would share the work on
-    /// blocks, which was not measured.
+    /// ranks share memory and one core or two. Measured on two cores, whole parts for what was taken before: over 4 to 16
+    /// ranks a reduce_scatter of which one rank gets all takes 0.52 to 0.98 of the time (64 KiB to 4 MiB; one cell of 16
+    /// 1.12), with every third part empty 0.54 to 1.0 (three of 16 up to 1.16); an allgatherv up to 64 KiB 0.87 to 1.0, a
+    /// longer one of one rank's data up to 1.1, which stays in blocks. More cores would share the work on blocks, which was
+    /// not measured. A communicator is taken to have its ranks' part of the world's cores.
     fn parts_stay_whole(&self, costs: &Costs) -> bool {
-        let few_cores = costs.crowd >= FEW && f64::from(self.p) <= FEW_CORES * costs.crowd;
+        let cores = f64::from(self.p) / costs.crowd;
+        let crowded = self.p > 3 && costs.crowd >= WHOLE_BY_RANKS && cores <= WHOLE_ON_CORES;
         let most = if self.collective.reduces() { REDUCED_WHOLE } else { GATHERED_WHOLE };
-        costs.shared && few_cores && (SMALL + 1..=most).contains(&self.bytes)
+        costs.shared && crowded && (costs.in_slot() + 1..=most).contains(&self.bytes)
     }
 
     /// Whether whole parts that differ had better go in runs that begin at multiples of their length, as powers of two of
     /// ranks can: of all runs of parts around the ring, which the circulant graph has, some have more bytes. With every
     /// third part empty and every third a double one an allgatherv and a reduce_scatter take, on the emulated cluster, over
-    /// 4 ranks 0.8 to 0.86 of the time, over 8, 16 and 32 0.8 to 0.97 (2 to 64 KiB). Where ranks share memory, and cores, so from
-    /// 256 KiB on; of 16 and 64 KiB it takes up to 1.4, as who exchanges waits for one and the same rank.
+    /// 4 ranks 0.8 to 0.86 of the time, over 8, 16 and 32 0.8 to 0.97 (2 to 64 KiB). Where ranks share memory, and cores, so of
+    /// 256 KiB and more; of 16 and 64 KiB it takes up to 1.4, as who exchanges waits for one and the same rank.
     fn halves_pay(&self, costs: &Costs) -> bool {
         let short_in_memory = costs.shares_cores_and_memory() && self.bytes <= EXCHANGED_LATE;
         self.p.is_power_of_two() && self.excess() > 0 && !short_in_memory

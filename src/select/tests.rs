@@ -96,10 +96,9 @@ fn who_asks_for_blocks_of_parts_gets_an_algorithm_that_has_some_whatever_a_put_c
         for costs in [memory, link, Costs::default()] {
             for counts in [[0, 9000, 20, 9000], [0, 1 << 20, 20, 9], [5; 4]] {
                 let problem = Problem { collective, ..parts(4, &counts) };
-                assert!(
-                    problem.algorithm_in_blocks(&costs).unwrap().pipelined,
-                    "{collective:?} of {counts:?}"
-                );
+                let chosen = |blocks| problem.algorithm_in_blocks(blocks, &costs).unwrap();
+                assert!(chosen(2).pipelined, "{collective:?} of {counts:?}");
+                assert_eq!(chosen(1).name, problem.flat(&costs).unwrap().name, "one block is a whole part");
             }
         }
     }
@@ -109,21 +108,31 @@ fn who_asks_for_blocks_of_parts_gets_an_algorithm_that_has_some_whatever_a_put_c
 fn parts_stay_whole_where_ranks_share_few_cores_and_memory() {
     let memory = |crowd| Costs { latency: 1e-6, byte: 5e-11, block: 2e-7, crowd, shared: true };
     let name = |collective, p: usize, bytes: usize, costs| {
-        let one = (0..p).map(|rank| if rank == 1 { bytes } else { bytes / 1000 });
-        let problem = Problem { collective, ..parts(p as u32, &one.collect::<Vec<_>>()) };
+        // One rank has all but a byte of each other: so many have a part that none are left out.
+        let counts = (0..p).map(|rank| if rank == 1 { bytes - (p - 1) } else { 1 });
+        let problem = Problem { collective, ..parts(p as u32, &counts.collect::<Vec<_>>()) };
         let entry = problem.algorithm(&costs).unwrap();
         (entry.name, problem.blocks(entry, &costs, FREE) > 1)
     };
     let scatter = |p, bytes, costs| name(Collective::ReduceScatter, p, bytes, costs);
     let gather = |p, bytes, costs| name(Collective::Allgatherv, p, bytes, costs);
-    assert_eq!([60_000, 1 << 20, 4_000_000].map(|m| scatter(6, m, memory(3.0))), [("circulant", false); 3]);
-    assert_eq!([60_000, 1 << 20].map(|m| scatter(8, m, memory(4.0)).0), ["circulant", "hypercube"]);
-    assert_eq!(scatter(6, 8 << 20, memory(3.0)), ("circulant-n", true), "longer than was measured");
-    assert_eq!(scatter(64, 1 << 20, memory(2.0)), ("circulant-n", true), "on many cores");
-    assert_eq!([40_000, 60_000].map(|m| gather(8, m, memory(4.0))), [("circulant", false); 2]);
-    assert_eq!(gather(8, 4 << 20, memory(4.0)), ("circulant-n", true));
+    let (whole, cut) = (("circulant", false), ("circulant-n", true));
+    assert_eq!(
+        [16 << 10, (16 << 10) + 1].map(|m| scatter(6, m, memory(3.0))),
+        [cut, whole],
+        "a slot's worth"
+    );
+    assert_eq!([4 << 20, (4 << 20) + 1].map(|m| scatter(6, m, memory(3.0))), [whole, cut], "as measured");
+    assert_eq!([64 << 10, (64 << 10) + 1].map(|m| gather(6, m, memory(3.0))), [whole, cut], "as measured");
+    assert_eq!([64 << 10, (64 << 10) + 1].map(|m| scatter(8, m, memory(4.0)).0), ["circulant", "hypercube"]);
+    assert_eq!([6, 7].map(|p| scatter(p, 1 << 20, memory(3.0))), [whole, cut], "on two cores, and more");
+    assert_eq!(
+        [2.0, 1.9].map(|crowd| scatter(4, 1 << 20, memory(crowd)).1),
+        [false, true],
+        "two ranks a core"
+    );
     assert_eq!([3, 8].map(|p| scatter(p, 1 << 20, memory(1.0)).1), [true; 2], "every rank has a core");
-    assert!(scatter(3, 1 << 20, memory(1.5)).1, "one rank has a core for itself");
+    assert!(scatter(3, 1 << 20, memory(3.0)).1, "three ranks");
 }
 
 #[test]
@@ -213,7 +222,7 @@ fn short_calls_of_ranks_that_share_cores_go_by_a_tree() {
 
     let together = Problem { apart: false, ..whole(64, 8) };
     assert_eq!(together.algorithm(&crowd).unwrap().name, "circulant");
-    assert_eq!(whole(64, 8).algorithm_in_blocks(&crowd).unwrap().name, "circulant", "a tree takes one");
+    assert_eq!(whole(64, 8).algorithm_in_blocks(1, &crowd).unwrap().name, "circulant", "a tree takes one");
 
     let of = |apart, shared, ranks| barrier(false, apart, &Costs { shared, crowd: ranks, ..crowd });
     assert_eq!([1.0, 2.0, 4.0].map(|ranks| of(true, false, ranks)), ["circulant", "circulant", "mst"]);

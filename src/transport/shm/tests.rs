@@ -624,22 +624,23 @@ fn a_crowd_has_as_many_chunks_as_leave_room_in_the_cache_that_cores_share() {
     assert_eq!([chunks(8, None), chunks(8, Some(0)), chunks(0, Some(u64::MAX))], [0, 0, MOST_CROWDED]);
 }
 
-/// In a crowd, by the way that nobody has named: to who shares a cache through chunks, of which a put leaves the rest
-/// until they are emptied, to others by the kernel at once.
+/// In a crowd, by the way that nobody has named: to who shares a cache through chunks, where a put that finds too few
+/// leaves the rest until they are emptied, to others by the kernel at once.
 #[test]
 #[cfg_attr(miri, ignore = "it has no process_vm_writev")]
 fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
     const LEN: usize = 1 << 20;
-    let posted = |near: bool, attended: bool, len: usize| {
+    let posted = |near: bool, cache: Option<u64>, attended: bool, len: usize| {
         let mut all: Vec<_> = (0..2).map(|rank| Shm::open(Place { rank, size: 2 }).unwrap()).collect();
         let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
         for shm in &mut all {
             shm.connect(&cards).unwrap();
             let near = vec![near; 2].into();
-            shm.agree(&[Findings::default()], None, Vicinity { near, ..crowd() }).unwrap();
+            shm.agree(&[Findings::default()], None, Vicinity { near, cache, ..crowd() }).unwrap();
         }
         let [source, target] = [(); 2].map(|()| Memory::zeroed(len).unwrap());
-        source.write(0, &vec![7; len]);
+        let mut bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        source.write(0, &bytes);
         let (from, to) = (all[0].register(source).unwrap(), all[1].register(target.clone()).unwrap());
         let (half, rest) = (len / 2, len - len / 2);
         let put = Put {
@@ -656,19 +657,27 @@ fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
             past_caches: false,
         };
         let posted = all[0].put(&put).unwrap();
+        assert_ne!(posted, Posted::Busy);
         let mut events = Vec::new();
-        while !events.contains(&Event::Notice(1)) {
+        for _ in 0..2 * len / board::CHUNK {
             all[0].poll(&mut Vec::new()).unwrap();
             all[1].poll(&mut events).unwrap();
         }
-        let mut bytes = vec![0; len];
-        target.read(0, &mut bytes);
-        assert!(bytes.iter().all(|&byte| byte == 7));
+        assert!(events.contains(&Event::Notice(1)));
+        let mut landed = vec![0; len];
+        target.read(0, &mut landed);
+        bytes.rotate_left(half);
+        assert!(landed == bytes);
         posted
     };
-    assert_eq!(posted(true, true, LEN), Posted::Pending, "in chunks, of which there are too few");
+    assert_eq!(posted(true, None, true, LEN), Posted::Pending, "in chunks, of which there are too few");
+    assert_eq!(
+        posted(true, Some(u64::MAX), true, LEN),
+        Posted::Done,
+        "as many as a large cache has room for"
+    );
     for (near, attended, len) in [(false, true, LEN), (true, false, LEN), (true, true, STREAMED_NEAR + 1)] {
-        assert_eq!(posted(near, attended, len), Posted::Done, "{near}, {attended}, {len}");
+        assert_eq!(posted(near, None, attended, len), Posted::Done, "{near}, {attended}, {len}");
     }
 }
 
