@@ -150,11 +150,8 @@ impl Meeting {
     /// How many ranks of this machine, whatever nodes they are said to be of, run where they share this rank's last-level
     /// cache, itself with them; 0 where nothing is known of caches.
     pub fn ranks_on_cache(&self) -> usize {
-        let own = &self.everybody[self.place().rank as usize];
-        let of_own = |other: &&Whereabouts| {
-            own.seat.cache.is_some() && (&other.machine, other.seat.cache) == (&own.machine, own.seat.cache)
-        };
-        self.everybody.iter().filter(of_own).count()
+        let caches = self.everybody.iter().map(|one| (one.machine.as_str(), one.seat.cache));
+        with_the_same_cache(caches, self.place().rank)
     }
 
     /// A number that all ranks of this job, and of no other, have.
@@ -269,6 +266,15 @@ fn decode<T: DeserializeOwned>(rank: Rank, card: &[u8]) -> Result<T> {
     serde_json::from_slice(rest).map_err(|e| stranger(&format!("sent a card that makes no sense ({e})")))
 }
 
+/// How many of these machines and caches on them are those of this rank; none where its cache is not known.
+fn with_the_same_cache<'a>(
+    caches: impl Iterator<Item = (&'a str, Option<u32>)> + Clone,
+    rank: Rank,
+) -> usize {
+    let own = caches.clone().nth(rank as usize).filter(|(_, cache)| cache.is_some());
+    caches.filter(|&one| Some(one) == own).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,6 +287,13 @@ mod tests {
         let error = decode::<u8>(3, &card).unwrap_err().to_string();
         let words = format!("rank 3 speaks version {} of the wire format, this rank {WIRE}", WIRE + 1);
         assert!(error.contains(&words), "{error}");
+    }
+
+    #[test]
+    fn caches_of_one_number_are_shared_on_one_machine_alone() {
+        let caches = [("one", Some(0)), ("one", Some(1)), ("two", Some(0)), ("one", Some(0)), ("one", None)];
+        let sharing = (0..5).map(|rank| with_the_same_cache(caches.iter().copied(), rank));
+        assert_eq!(sharing.collect::<Vec<_>>(), [2, 1, 1, 2, 0]);
     }
 
     #[test]
