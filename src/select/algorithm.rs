@@ -218,8 +218,8 @@ impl Problem {
     /// Whether parts that differ are not cut, as processors are what all wait for, and each block wakes somebody: where
     /// ranks share memory and one core or two. Measured on two cores, whole parts for what was taken before: over 4 to 16
     /// ranks a reduce_scatter of which one rank gets all takes 0.52 to 0.98 of the time (64 KiB to 4 MiB; one cell of 16
-    /// 1.12), with every third part empty 0.54 to 1.0 (three of 16 up to 1.16); an allgatherv up to 64 KiB 0.87 to 1.0, a
-    /// longer one of one rank's data up to 1.1, which stays in blocks. More cores would share the work on blocks, which was
+    /// 1.12), with every third part empty 0.54 to 1.0 (four of 16 up to 1.16); in the mean over these ranks an allgatherv of
+    /// 64 KiB 0.87 and 0.98, of 256 KiB and 1 MiB of one rank's data 1.1, which stay in blocks. More cores would share the work on blocks, which was
     /// not measured. A communicator is taken to have its ranks' part of the world's cores.
     fn parts_stay_whole(&self, costs: &Costs) -> bool {
         let cores = f64::from(self.p) / costs.crowd;
@@ -231,8 +231,8 @@ impl Problem {
     /// Whether whole parts that differ had better go in runs that begin at multiples of their length, as powers of two of
     /// ranks can: of all runs of parts around the ring, which the circulant graph has, some have more bytes. With every
     /// third part empty and every third a double one an allgatherv and a reduce_scatter take, on the emulated cluster, over
-    /// 4 ranks 0.8 to 0.86 of the time, over 8, 16 and 32 0.8 to 0.97 (2 to 64 KiB). Where ranks share memory, and cores, so of
-    /// 256 KiB and more; of 16 and 64 KiB it takes up to 1.4, as who exchanges waits for one and the same rank.
+    /// 4 ranks 0.8 to 0.86 of the time, over 8, 16 and 32 0.8 to 0.99, of 4 KiB up to 1.03 (2 to 64 KiB). Where ranks share memory, and cores, so of
+    /// 256 KiB and more; of 16 and 64 KiB it takes up to 1.45, as who exchanges waits for one and the same rank.
     fn halves_pay(&self, costs: &Costs) -> bool {
         let short_in_memory = costs.shares_cores_and_memory() && self.bytes <= EXCHANGED_LATE;
         self.p.is_power_of_two() && self.excess() > 0 && !short_in_memory

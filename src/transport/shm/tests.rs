@@ -107,14 +107,20 @@ fn crowd() -> Vicinity {
     Vicinity { crowded: true, ..Vicinity::default() }
 }
 
-/// Ranks that know each other.
-fn ranks_by(way: Way, ranks: u32) -> Vec<Shm> {
+/// Ranks that know each other, and have not agreed on a way.
+fn connected(ranks: u32) -> Vec<Shm> {
     let mut all: Vec<_> = (0..ranks).map(|rank| Shm::open(Place { rank, size: ranks }).unwrap()).collect();
     let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
+    all.iter_mut().for_each(|shm| shm.connect(&cards).unwrap());
+    all
+}
+
+/// Ranks that know each other.
+fn ranks_by(way: Way, ranks: u32) -> Vec<Shm> {
+    let mut all = connected(ranks);
     let unwritable = (way == Way::Ring).then(|| "a test".to_owned());
     let findings = Findings { unwritable, ..Findings::default() };
     for shm in &mut all {
-        shm.connect(&cards).unwrap();
         shm.agree(std::slice::from_ref(&findings), Some(way), crowd()).unwrap();
     }
     all
@@ -599,12 +605,11 @@ fn where_memory_may_be_written_and_not_read_the_source_copies_alone_or_chunks_do
 fn memory_goes_round_where_the_cache_that_cores_share_has_room_for_all() {
     let own = 2 * own_cache();
     let span = |ranks, crowded, sharing: usize, cache| {
-        Vicinity { crowded, near: vec![true; sharing].into(), cache, ..Vicinity::default() }.span(ranks)
+        Vicinity { crowded, sharing, cache, ..Vicinity::default() }.span(ranks)
     };
     assert_eq!(span(2, false, 2, Some(2 * own as u64)), own);
     assert_eq!(span(9, false, 9, Some(9 * own as u64)), own);
-    let share =
-        |sharing: usize, cache| Vicinity { near: vec![true; sharing].into(), cache, ..crowd() }.share();
+    let share = |sharing: usize, cache| Vicinity { sharing, cache, ..crowd() }.share();
     assert_eq!([share(0, Some(6)), share(3, Some(6)), share(3, None)], [Some(6), Some(2), None]);
     for none in [
         span(1, false, 1, Some(u64::MAX)),
@@ -631,10 +636,8 @@ fn a_crowd_has_as_many_chunks_as_leave_room_in_the_cache_that_cores_share() {
 fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
     const LEN: usize = 1 << 20;
     let posted = |near: bool, cache: Option<u64>, attended: bool, len: usize| {
-        let mut all: Vec<_> = (0..2).map(|rank| Shm::open(Place { rank, size: 2 }).unwrap()).collect();
-        let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
+        let mut all = connected(2);
         for shm in &mut all {
-            shm.connect(&cards).unwrap();
             let near = vec![near; 2].into();
             shm.agree(&[Findings::default()], None, Vicinity { near, cache, ..crowd() }).unwrap();
         }
