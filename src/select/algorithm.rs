@@ -43,14 +43,31 @@ const CROWDED: f64 = 10.0;
 
 /// Where ranks that share memory share cores, too, vectors of more than a slot and up to so many bytes go by the tree:
 /// more ranks of it run at a time than of the circulant graph, where each waits for others in every round. Measured on two
-/// cores: of 64 KiB over 3 to 16 ranks a broadcast takes 0.4 to 1.0 of the time, an allreduce 0.55 to 1.05; of 256 KiB
-/// up to 1.6 and 2.9.
+/// cores: of 64 KiB over 3 to 16 ranks a broadcast takes 0.4 to 1.0 of the time, an allreduce 0.55 to 1.05.
 const BY_TREE: u64 = 64 << 10;
-/// The same of a reduction, which has no second half: of 64 KiB to 1 MiB 0.45 to 1.0 of the time.
-const REDUCED_BY_TREE: u64 = 1 << 20;
+/// The same [where cores have enough to do](Problem::keeps_cores_busy). Measured on two, builds in turns, over 3 to 32 ranks, slices
+/// and windows: a broadcast of 128 and 256 KiB takes 0.3 to 0.97 of the time, a reduce of 256 KiB to 1 MiB 0.45 to 1.0, of 4 MiB
+/// 0.52 to 1.01; an allreduce of 128 KiB 0.44 to 0.93 over 10 ranks and more, up to 1.35 over fewer.
+const BROADCAST_BY_TREE: u64 = 256 << 10;
+const REDUCED_BY_TREE: u64 = 4 << 20;
+const ALLREDUCED_BY_TREE: u64 = 128 << 10;
+/// Ranks to a core beyond which it is so of an allreduce.
+const SEVERAL: f64 = 4.0;
+/// And where [very many](CROWDED) share a core: 1 MiB over 24 and 32 ranks takes 0.35 to 0.93 of the time for a broadcast, for an
+/// allreduce of slices 0.66 to 0.87, of windows 1.07 to 1.29.
+const BY_TREE_IN_A_CROWD: u64 = 1 << 20;
+
+/// Ranks that share memory, and cores, up to which a vector that fits a slot goes straight from a broadcast's root to all,
+/// and from which number on: as far as it pays.
+const FROM_ONE: std::ops::RangeInclusive<u32> = 4..=16;
+/// The same of a reduce, straight to its root.
+const TO_ONE: std::ops::RangeInclusive<u32> = 5..=32;
 
 /// The tree's name in the catalogue.
 const TREE: &str = "mst";
+
+/// The name of what goes straight between the root and all.
+const STRAIGHT_ON: &str = "linear";
 
 /// The name of recursive doubling and halving of parts.
 const HYPERCUBE: &str = "hypercube";
@@ -78,7 +95,10 @@ impl Problem {
     /// user says so, as nobody has measured from when on that pays; not by what is small, which is no bytes to speak
     /// of, and would come later by the rounds.
     pub fn algorithm(&self, costs: &Costs) -> Option<&'static Entry> {
-        self.by_nodes(costs).or_else(|| self.by_tree(costs)).or_else(|| self.flat(costs))
+        self.by_nodes(costs)
+            .or_else(|| self.straight(costs))
+            .or_else(|| self.by_tree(costs))
+            .or_else(|| self.flat(costs))
     }
 
     /// The algorithm by domains or leaders, where one of them pays.
@@ -123,12 +143,47 @@ impl Problem {
         };
         let short = self.bytes <= SMALL && self.is_short(costs);
         let apart = for_all && short && self.apart && costs.crowd > FEW;
-        let most = if self.collective == Reduce { REDUCED_BY_TREE } else { BY_TREE };
+        let most = self.most_by_tree(costs);
         let is_whole = matches!(self.collective, Broadcast | Allreduce | Reduce);
         let packed = costs.shared && self.bytes <= most && (for_all || is_whole) && costs.crowd > CROWDED;
         let shared =
             costs.shares_cores_and_memory() && is_whole && (costs.in_slot() + 1..=most).contains(&self.bytes);
         self.candidates().find(|entry| (apart || packed || shared) && entry.name == TREE)
+    }
+
+    /// The most bytes that go by the tree where ranks share memory, and cores.
+    fn most_by_tree(&self, costs: &Costs) -> u64 {
+        let most = match self.collective {
+            Collective::Broadcast => BROADCAST_BY_TREE,
+            Collective::Reduce => REDUCED_BY_TREE,
+            Collective::Allreduce if costs.crowd > SEVERAL => ALLREDUCED_BY_TREE,
+            _ => return BY_TREE,
+        };
+        match self.keeps_cores_busy(costs) {
+            true if costs.crowd > CROWDED => most.max(BY_TREE_IN_A_CROWD),
+            true => most,
+            false => BY_TREE,
+        }
+    }
+
+    /// Whether the tree's longest way, of `q` vectors one after the other, takes no longer than what each core has to do for
+    /// its ranks, of a vector each: on two cores always, on more of them with more ranks.
+    fn keeps_cores_busy(&self, costs: &Costs) -> bool {
+        f64::from(self.q()) <= costs.crowd.round()
+    }
+
+    /// Straight from a broadcast's root to all, or to a reduce's from all, where ranks share memory, and cores, and a vector
+    /// fits a slot: whoever is on the way has to be woken first. Measured on two cores, 1 and 8 KiB, builds in turns: over 8
+    /// and 16 ranks a broadcast takes 0.49 to 0.84 of the time, over 4, 6 and 12 in the mean 0.95; a reduce over 6 to 32 in the
+    /// mean 0.7.
+    fn straight(&self, costs: &Costs) -> Option<&'static Entry> {
+        let few = match self.collective {
+            Collective::Broadcast => FROM_ONE.contains(&self.p) && costs.crowd <= CROWDED,
+            Collective::Reduce => TO_ONE.contains(&self.p),
+            _ => false,
+        };
+        let pays = few && costs.shares_cores_and_memory() && self.bytes <= costs.in_slot();
+        self.candidates().find(|entry| pays && entry.name == STRAIGHT_ON)
     }
 
     /// The algorithm in which leaders do what this one does.
@@ -189,7 +244,7 @@ impl Problem {
             | Collective::ReduceScatter
             | Collective::ReduceScatterBlock => self.parts_algorithm(costs),
             Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
-            _ if self.goes_straight(costs) || self.goes_straight_in_memory(costs) => Some("linear"),
+            _ if self.goes_straight(costs) || self.goes_straight_in_memory(costs) => Some(STRAIGHT_ON),
             _ => None,
         };
         let candidates = || self.candidates().filter(|entry| !entry.is_nested());

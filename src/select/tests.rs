@@ -399,11 +399,26 @@ fn ranks_that_share_cores_and_memory_go_where_few_have_to_be_woken() {
         |collective, crowd| [256, 16 << 10, 64 << 10, 1 << 20].map(|bytes| name(collective, bytes, crowd));
     for collective in [Broadcast, Allreduce] {
         assert_eq!(names(collective, 4.0).map(|name| name == "mst"), [false, false, true, false]);
-        assert_eq!(names(collective, 16.0).map(|name| name == "mst"), [true, true, true, false]);
+        assert_eq!(names(collective, 16.0), ["mst"; 4]);
         assert!(!names(collective, 1.0).contains(&"mst"));
     }
-    assert_eq!(names(Reduce, 4.0).map(|name| name == "mst"), [false, false, true, true]);
-    assert_eq!(names(Reduce, 16.0), ["mst"; 4]);
+    let longest_by_tree = |collective, crowd| {
+        (10..25).map(|i| 1 << i).filter(|&bytes| name(collective, bytes, crowd) == "mst").max().unwrap_or(0)
+    };
+    // Eight ranks have a tree of three steps, for which two ranks to a core have not enough to do.
+    for (collective, longest) in [
+        (Broadcast, [0, 64 << 10, 256 << 10, 256 << 10, 1 << 20]),
+        (Reduce, [0, 64 << 10, 4 << 20, 4 << 20, 4 << 20]),
+        (Allreduce, [0, 64 << 10, 64 << 10, 128 << 10, 1 << 20]),
+        (Allgather, [0, 0, 0, 0, 64 << 10]),
+    ] {
+        assert_eq!([1.0, 2.0, 4.0, 8.0, 16.0].map(|crowd| longest_by_tree(collective, crowd)), longest);
+    }
+    for collective in [Broadcast, Reduce] {
+        let short = |crowd| [0, 256, 16 << 10].map(|bytes| name(collective, bytes, crowd));
+        assert_eq!((short(1.0), short(2.0), short(8.0)), (["circulant"; 3], ["linear"; 3], ["linear"; 3]));
+    }
+    assert_eq!((names(Broadcast, 16.0)[0], names(Reduce, 16.0)[0]), ("mst", "linear"));
     assert!(!names(Allgather, 4.0).contains(&"mst"));
     assert_eq!(names(Alltoall, 4.0), ["ring"; 4]);
     assert_eq!(names(Gather, 4.0), ["linear"; 4]);
