@@ -53,12 +53,13 @@ const REDUCED_BY_TREE: u64 = 4 << 20;
 const ALLREDUCED_BY_TREE: u64 = 128 << 10;
 /// Ranks to a core beyond which it is so of an allreduce.
 const SEVERAL: f64 = 4.0;
-/// And where [very many](CROWDED) share a core: 1 MiB over 24 and 32 ranks takes 0.35 to 0.93 of the time for a broadcast, for an
-/// allreduce of slices 0.66 to 0.87, of windows 1.07 to 1.29.
-const BY_TREE_IN_A_CROWD: u64 = 1 << 20;
+/// And where [very many](CROWDED) share a core. Over 24 and 32 ranks 1 MiB takes 0.35 to 0.93 of the time for a broadcast, for an
+/// allreduce of slices 0.66 to 0.87, of windows 1.07 to 1.29; parts of 128 and 256 KiB in all take 0.53 to 1.0 for a
+/// reduce_scatter, for an allgather(v) 0.54 to 1.18, in the mean 0.85.
+const WHOLE_IN_A_CROWD: u64 = 1 << 20;
+const PARTS_IN_A_CROWD: u64 = 256 << 10;
 
-/// Ranks that share memory, and cores, up to which a vector that fits a slot goes straight from a broadcast's root to all,
-/// and from which number on: as far as it pays.
+/// How many ranks share memory, and cores, where a vector that fits a slot goes straight from a broadcast's root to all.
 const FROM_ONE: std::ops::RangeInclusive<u32> = 4..=16;
 /// The same of a reduce, straight to its root.
 const TO_ONE: std::ops::RangeInclusive<u32> = 5..=32;
@@ -153,16 +154,14 @@ impl Problem {
 
     /// The most bytes that go by the tree where ranks share memory, and cores.
     fn most_by_tree(&self, costs: &Costs) -> u64 {
-        let most = match self.collective {
-            Collective::Broadcast => BROADCAST_BY_TREE,
-            Collective::Reduce => REDUCED_BY_TREE,
-            Collective::Allreduce if costs.crowd > SEVERAL => ALLREDUCED_BY_TREE,
-            _ => return BY_TREE,
-        };
-        match self.keeps_cores_busy(costs) {
-            true if costs.crowd > CROWDED => most.max(BY_TREE_IN_A_CROWD),
-            true => most,
-            false => BY_TREE,
+        match (self.collective, costs.crowd > CROWDED) {
+            _ if !self.keeps_cores_busy(costs) => BY_TREE,
+            (Collective::Reduce, _) => REDUCED_BY_TREE,
+            (Collective::Broadcast | Collective::Allreduce, true) => WHOLE_IN_A_CROWD,
+            (_, true) => PARTS_IN_A_CROWD,
+            (Collective::Broadcast, false) => BROADCAST_BY_TREE,
+            (Collective::Allreduce, false) if costs.crowd > SEVERAL => ALLREDUCED_BY_TREE,
+            _ => BY_TREE,
         }
     }
 

@@ -410,7 +410,7 @@ fn ranks_that_share_cores_and_memory_go_where_few_have_to_be_woken() {
         (Broadcast, [0, 64 << 10, 256 << 10, 256 << 10, 1 << 20]),
         (Reduce, [0, 64 << 10, 4 << 20, 4 << 20, 4 << 20]),
         (Allreduce, [0, 64 << 10, 64 << 10, 128 << 10, 1 << 20]),
-        (Allgather, [0, 0, 0, 0, 64 << 10]),
+        (Allgather, [0, 0, 0, 0, 256 << 10]),
     ] {
         assert_eq!([1.0, 2.0, 4.0, 8.0, 16.0].map(|crowd| longest_by_tree(collective, crowd)), longest);
     }
