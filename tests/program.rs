@@ -41,6 +41,26 @@ fn assert_refused_once(output: &Output, words: &str) {
     assert!(out.is_empty() && err.matches("error:").count() == 1, "{out}{err}");
 }
 
+/// From the costs that are set follow the same numbers of blocks in every job, and from others others.
+#[test]
+fn costs_that_are_set_are_what_choices_follow_from() {
+    let bench = |costs, format: &str| {
+        let arguments = format!("bench reduce -n 3 --provider tcp -m 8M:8M -t 0 --format {format}");
+        let output = program(&arguments).env("CIRCULANT_COSTS", costs).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        out(&output)
+    };
+    let blocks = |costs| -> u32 {
+        let rows = bench(costs, "csv");
+        let row = rows.lines().find(|row| row.starts_with("circulant,")).unwrap();
+        row.split(',').nth(7).unwrap().parse().unwrap()
+    };
+    let [dear, again, cheap] = ["100,0.5", "100, 0.5", "1,0.5"].map(blocks);
+    assert!(dear == again && 1 < dear && 5 * dear < cheap, "{dear}, {again}, {cheap}");
+    let head = bench("100,0.5", "osu");
+    assert!(head.contains("# a put costs 100.0 us, a byte 0.500 ns"), "{head}");
+}
+
 #[test]
 fn what_ranks_cannot_do_is_refused_once_and_before_they_start() {
     for (arguments, words) in [

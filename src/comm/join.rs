@@ -26,7 +26,7 @@ use crate::lifeline::status::Status;
 use crate::locality::layout::Layout;
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
-use crate::select::{self, Costs};
+use crate::select::{Costs, PutCosts};
 use crate::transport::RemoteKeys;
 use crate::transport::loopback::Loopback;
 
@@ -70,7 +70,7 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let hierarchy = Hierarchy { domains: settings.domains, leaders: settings.leaders.unwrap_or(1) };
     let mut comm = Communicator::new(World::new(engine, layout, hierarchy, Some(farewell)), place);
     comm.number = JOINING;
-    comm.costs = Costs { shared, ..measure(&comm, crowd)? };
+    comm.costs = costs(&comm, settings.costs, crowd, shared)?;
     comm.number = WORLD;
     comm.world.engine().has_joined(JOINING);
     comm.about = About { boot, nodes, crowded, without_shm, joined: begin.elapsed() };
@@ -126,12 +126,21 @@ const PROBE: usize = 1 << 16;
 /// On a fast one it grows to this, until it takes clearly longer than a short one.
 const LONGEST_PROBE: usize = 1 << 22;
 
-/// What a put and a byte cost, as rank 0 measures it with a rank of another node, where there is one; the others take
-/// its word, also for the crowd.
-fn measure(comm: &Communicator, crowd: f64) -> Result<Costs> {
-    if comm.size() == 1 {
-        return Ok(Costs::default());
-    }
+/// What puts cost, as it is `given`, or else measured; of the crowd all take rank 0's word.
+fn costs(comm: &Communicator, given: Option<PutCosts>, crowd: f64, shared: bool) -> Result<Costs> {
+    let puts = match given {
+        _ if comm.size() == 1 => return Ok(Costs { shared, ..Costs::default() }),
+        Some(costs) => costs,
+        None => measure(comm)?,
+    };
+    let mut word = [puts.put, puts.byte, crowd];
+    comm.run(&mut word, Call::broadcast(0))?;
+    let [put, byte, crowd] = word;
+    Ok(Costs { crowd: crowd.clamp(1.0, 1e6), shared, ..Costs::of(PutCosts { put, byte }) })
+}
+
+/// What a put and a byte cost, as rank 0 measures it with a rank of another node, where there is one.
+fn measure(comm: &Communicator) -> Result<PutCosts> {
     let peer = measured_with(comm.layout(), comm.size());
     let room = if [0, peer].contains(&comm.rank()) { LONGEST_PROBE } else { 0 };
     let window = comm.window::<u8>(room)?;
@@ -146,16 +155,7 @@ fn measure(comm: &Communicator, crowd: f64) -> Result<Costs> {
         }
         bytes = (bytes * 8).min(LONGEST_PROBE);
     };
-    let mut costs = [short, byte, short * select::BLOCK_SHARE, crowd];
-    comm.run(&mut costs, Call::broadcast(0))?;
-    // A clock that stands still must not make a block free, nor a machine that was stopped a year dear.
-    Ok(Costs {
-        latency: costs[0].clamp(1e-7, 1.0),
-        byte: costs[1].clamp(1e-12, 1e-3),
-        block: costs[2].clamp(1e-8, 1.0),
-        crowd: costs[3].clamp(1.0, 1e6),
-        shared: false,
-    })
+    Ok(PutCosts { put: short * 1e6, byte: byte * 1e9 })
 }
 
 /// Whom rank 0 measures with: the first of another node among those that it has wide channels to, which every world

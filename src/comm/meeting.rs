@@ -20,10 +20,11 @@ use crate::locality::layout::{Domains, Layout};
 use crate::locality::machine::Seat;
 use crate::locality::node::Host;
 use crate::rank::{Place, Rank};
+use crate::select::PutCosts;
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 14;
+pub const WIRE: u16 = 15;
 const MAGIC: &[u8] = b"circulant";
 /// Of a host with more, the first are told.
 const MOST_ADDRESSES: usize = 16;
@@ -50,6 +51,7 @@ struct Whereabouts {
     shm_copy: Option<Way>,
     domains: Option<Domains>,
     leaders: Option<u32>,
+    costs: Option<PutCosts>,
 }
 
 /// The second card: how to reach it, and what the caller tells.
@@ -200,6 +202,7 @@ impl Whereabouts {
             shm_copy: settings.shm_copy,
             domains: settings.domains,
             leaders: settings.leaders,
+            costs: settings.costs,
         }
     }
 }
@@ -213,7 +216,9 @@ fn agree_on_settings(everybody: &[Whereabouts]) -> Result<()> {
     let domains = |other: &Whereabouts| other.domains.map_or_else(none, |domains| domains.to_string());
     agree_on("domains", "CIRCULANT_DOMAINS", everybody, domains)?;
     let leaders = |other: &Whereabouts| other.leaders.unwrap_or(1).to_string();
-    agree_on("leaders a node:", "CIRCULANT_LEADERS", everybody, leaders)
+    agree_on("leaders a node:", "CIRCULANT_LEADERS", everybody, leaders)?;
+    let costs = |other: &Whereabouts| other.costs.map_or_else(none, |costs| costs.to_string());
+    agree_on("costs", "CIRCULANT_COSTS", everybody, costs)
 }
 
 fn agree_on(

@@ -235,7 +235,8 @@ impl Communicator {
         self.hierarchy.leaders.min(self.groups.largest())
     }
 
-    /// What a put was measured to cost, which is what the number of blocks follows from.
+    /// What a put was measured to cost, or is said to ([`Settings::costs`](settings::Settings::costs)): algorithms and numbers of
+    /// blocks follow from it.
     pub fn costs(&self) -> Costs {
         self.costs
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::engine::vigil::Limits;
 use crate::error::{Error, Result};
 use crate::locality::layout::Domains;
+use crate::select::PutCosts;
 use crate::transport::shm::Way;
 
 /// What a user may set, in the environment (all ranks alike).
@@ -23,6 +24,9 @@ pub struct Settings {
     pub domains: Option<Domains>,
     /// `CIRCULANT_LEADERS`: how many leaders a node has; 1 if not set.
     pub leaders: Option<u32>,
+    /// `CIRCULANT_COSTS`: what a put and a byte cost, in place of what would be measured, from which algorithms and numbers of
+    /// blocks follow; measured at the start if not set.
+    pub costs: Option<PutCosts>,
     /// `CIRCULANT_STALL`: seconds after which a wait is told on the standard error; 0 or none for never. Default 10.
     pub stall: Option<Duration>,
     /// `CIRCULANT_TIMEOUT`: seconds after which a wait is an error; 0 or none for never.
@@ -41,6 +45,7 @@ impl Default for Settings {
             shm_copy: None,
             domains: None,
             leaders: None,
+            costs: None,
             stall: Some(STALL),
             timeout: None,
         }
@@ -70,6 +75,7 @@ impl Settings {
             shm_copy: taken(way(word("CIRCULANT_SHM_COPY")), None, &mut refused),
             domains: taken(domains(word("CIRCULANT_DOMAINS")), None, &mut refused),
             leaders: taken(leaders(word("CIRCULANT_LEADERS")), None, &mut refused),
+            costs: taken(costs(word("CIRCULANT_COSTS")), None, &mut refused),
             stall: taken(
                 seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(STALL)),
                 Some(STALL),
@@ -118,6 +124,16 @@ fn leaders(value: Option<String>) -> Result<Option<u32>> {
     })
 }
 
+fn costs(value: Option<String>) -> Result<Option<PutCosts>> {
+    let Some(word) = value else { return Ok(None) };
+    PutCosts::named(&word).map(Some).ok_or_else(|| {
+        Error::boot(
+            format!("CIRCULANT_COSTS={word} is not what a put and a byte cost"),
+            "take microseconds a put and nanoseconds a byte, as 2.0,0.1, or unset it",
+        )
+    })
+}
+
 fn seconds(name: &str, value: Option<String>, default: Option<Duration>) -> Result<Option<Duration>> {
     let Some(value) = value else { return Ok(default) };
     let seconds = value.parse().ok().filter(|s: &f64| (0.0..1e9).contains(s)).ok_or_else(|| {
@@ -147,6 +163,17 @@ mod tests {
         assert_eq!(leaders(Some("4".into())), Ok(Some(4)));
         assert!(domains(Some("L2".into())).unwrap_err().to_string().contains("CIRCULANT_DOMAINS=L2"));
         assert!(leaders(Some("0".into())).unwrap_err().to_string().contains("CIRCULANT_LEADERS=0"));
+    }
+
+    #[test]
+    fn costs_that_are_none_are_named() {
+        let of = |word: &str| costs(Some(word.into()));
+        let given = of("30,0.1").unwrap().unwrap();
+        assert_eq!((given.put, given.byte, given.to_string().as_str()), (30.0, 0.1, "30,0.1"));
+        assert_eq!((costs(None), of("30, 0.1")), (Ok(None), Ok(Some(given))));
+        for word in ["30", "30,", ",1", "30,0", "-1,1", "inf,1", "nan,1", "1,2,3", "2 us,1"] {
+            assert!(of(word).unwrap_err().to_string().contains(&format!("CIRCULANT_COSTS={word} is not")));
+        }
     }
 
     #[test]

@@ -1,8 +1,37 @@
 //! What was measured of this job's puts.
 #![forbid(unsafe_code)]
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use super::SMALL;
 use crate::engine::slots::PAYLOAD;
+
+/// What a put and a byte cost: what all else follows from, as measured, or as the user has it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PutCosts {
+    /// Microseconds from a put's start to its notice.
+    pub put: f64,
+    /// Nanoseconds a byte.
+    pub byte: f64,
+}
+
+impl PutCosts {
+    /// As the user writes it, `2.0,0.1`; `None` where these are not two numbers above 0.
+    pub fn named(word: &str) -> Option<PutCosts> {
+        let number =
+            |word: &str| word.trim().parse().ok().filter(|&number: &f64| number > 0.0 && number.is_finite());
+        let (put, byte) = word.split_once(',')?;
+        Some(PutCosts { put: number(put)?, byte: number(byte)? })
+    }
+}
+
+impl fmt::Display for PutCosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{}", self.put, self.byte)
+    }
+}
 
 /// What a put costs between two ranks of this job; the same numbers on every rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +57,17 @@ impl Default for Costs {
 }
 
 impl Costs {
+    /// From what a put and a byte cost, of ranks that have a core each. A clock that stands still must not make a block free,
+    /// nor a machine that was stopped a year dear.
+    pub fn of(PutCosts { put, byte }: PutCosts) -> Costs {
+        Costs {
+            latency: (put * 1e-6).clamp(1e-7, 1.0),
+            byte: (byte * 1e-9).clamp(1e-12, 1e-3),
+            block: (put * 1e-6 * BLOCK_SHARE).clamp(1e-8, 1.0),
+            ..Costs::default()
+        }
+    }
+
     /// Seconds of a hop from rank to rank where all ranks of a core have one to make.
     pub(super) fn hop(&self) -> f64 {
         self.latency * self.crowd
@@ -65,7 +105,7 @@ impl Costs {
 /// A further block's cost as a share of a put's latency: small, as most of the latency passes while
 /// other blocks are on the link. Measured on the emulated cluster with 8, 16 and 36 ranks, where larger
 /// blocks than this gives wait for each other (manual, "Number of blocks").
-pub const BLOCK_SHARE: f64 = 0.2;
+const BLOCK_SHARE: f64 = 0.2;
 
 /// Ranks to a core beyond which processors, not links, are what a call waits for.
 pub(super) const MANY: f64 = 4.0;

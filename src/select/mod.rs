@@ -13,7 +13,7 @@ use crate::collective::Collective;
 
 pub use algorithm::barrier;
 pub use blocks::last_block;
-pub use costs::{BLOCK_SHARE, Costs};
+pub use costs::{Costs, PutCosts};
 pub use ring::Around;
 
 /// The most bytes of a leg that travels in a slot whatever the network; on slow ones, and where all ranks

@@ -48,7 +48,7 @@ fn providers_that_differ() {
 }
 
 #[test]
-fn domains_and_leaders_that_differ() {
+fn settings_that_differ() {
     for (name, value, words) in [
         (
             "CIRCULANT_DOMAINS",
@@ -59,6 +59,11 @@ fn domains_and_leaders_that_differ() {
             "CIRCULANT_LEADERS",
             "2",
             "rank 0 asks for leaders a node: 1, rank 1 for 2; set CIRCULANT_LEADERS alike",
+        ),
+        (
+            "CIRCULANT_COSTS",
+            "2.0,0.1",
+            "rank 0 asks for costs none, rank 1 for 2,0.1; set CIRCULANT_COSTS alike",
         ),
     ] {
         for end in Job::new(2, "world").set("CIRCULANT_PROVIDER", "tcp").set_of(1, name, value).meet().end() {
@@ -85,6 +90,11 @@ fn malformed_variables() {
         ("CIRCULANT_STALL", "soon", "CIRCULANT_STALL=soon is no number of seconds"),
         ("CIRCULANT_DOMAINS", "L3", "CIRCULANT_DOMAINS=L3 is no kind of domain, and no number of them"),
         ("CIRCULANT_LEADERS", "none", "CIRCULANT_LEADERS=none is no number of leaders; take one from 1 on"),
+        (
+            "CIRCULANT_COSTS",
+            "2us",
+            "CIRCULANT_COSTS=2us is not what a put and a byte cost; take microseconds",
+        ),
         (
             "CIRCULANT_SHM_COPY",
             "fast",
