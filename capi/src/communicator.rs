@@ -230,7 +230,7 @@ pub unsafe extern "C" fn circulant_comm_free(comm: *mut CommunicatorHandle) -> c
 }
 
 /// Names the algorithm of a collective's calls on a communicator, and the number of blocks: for those who know
-/// better than the library, which chooses by sizes and measured costs.
+/// better than the library, which chooses by sizes and what a put costs.
 ///
 /// `collective` is CIRCULANT_ALLREDUCE or its like; `algorithm` one of `circulant plan --list`, or null for the
 /// library's choice; `blocks` 0 for the library's choice. Holds for later calls on this communicator and those

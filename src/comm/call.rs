@@ -195,7 +195,7 @@ impl<T: Element> Call<T> {
     }
 
     /// Sets the algorithm by its name in the catalogue (all ranks the same); otherwise it follows from sizes,
-    /// the number of ranks, the operator, and what a put was measured to cost.
+    /// the number of ranks, the operator, and what a put costs.
     pub fn algorithm(self, name: impl Into<String>) -> Self {
         self.with(|raw| raw.algorithm(name))
     }

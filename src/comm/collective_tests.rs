@@ -486,12 +486,16 @@ fn a_product_that_does_not_commute_keeps_the_order_of_ranks() {
     let matrix = |rank: Rank, i: usize| [rank + 2, i as u32 + 1, 3, rank * 5 + 1];
     let product = || fold::ordered(times);
     assert!(!Operator::<Matrix>::commutes(&product()));
-    for p in [1, 2, 3, 4, 6, 7, 8, 13] {
+    // With a core for each, and with four to a core in shared memory, where short ones go straight to the root.
+    for (p, crowd) in [1, 2, 3, 4, 6, 7, 8, 13].into_iter().flat_map(|p| [(p, 1.0), (p, 4.0)]) {
         let product_of = |i: usize| (1..p).fold(matrix(0, i), |all, rank| times(&all, &matrix(rank, i)));
         for n in [1, 13, 3000] {
             let whole = n * p as usize;
             let right: Vec<Matrix> = (0..whole).map(product_of).collect();
-            on_threads(Communicator::loopback(p, 17).unwrap(), |comm| {
+            let mut comms = Communicator::loopback(p, 17).unwrap();
+            let costs = Costs { crowd, shared: crowd > 1.0, ..Costs::default() };
+            comms.iter_mut().for_each(|comm| comm.costs = costs);
+            on_threads(comms, |comm| {
                 let me = comm.rank();
                 let input: Vec<Matrix> = (0..whole).map(|i| matrix(me, i)).collect();
                 let mut all = input.clone();

@@ -1,4 +1,4 @@
-//! From a process to a rank of the world: an engine over a connected transport, a lifeline, measured costs.
+//! From a process to a rank of the world: an engine over a connected transport, a lifeline, what a put costs.
 //!
 //! The ranks [meet](super::meeting) first; what follows goes over the transport and the lifeline.
 
@@ -128,18 +128,17 @@ const LONGEST_PROBE: usize = 1 << 22;
 
 /// What puts cost, as it is `given`, or else measured; of the crowd all take rank 0's word.
 fn costs(comm: &Communicator, given: Option<PutCosts>, crowd: f64, shared: bool) -> Result<Costs> {
-    let puts = match given {
-        _ if comm.size() == 1 => return Ok(Costs { shared, ..Costs::default() }),
-        Some(costs) => costs,
-        None => measure(comm)?,
+    let costs = match given {
+        Some(given) => Costs::of(given),
+        None if comm.size() == 1 => Costs::default(),
+        None => Costs::of(measure(comm)?),
     };
-    let mut word = [puts.put, puts.byte, crowd];
-    comm.run(&mut word, Call::broadcast(0))?;
-    let [put, byte, crowd] = word;
-    Ok(Costs { crowd: crowd.clamp(1.0, 1e6), shared, ..Costs::of(PutCosts { put, byte }) })
+    let mut crowd = [crowd];
+    comm.run(&mut crowd, Call::broadcast(0))?;
+    Ok(Costs { crowd: crowd[0].clamp(1.0, 1e6), shared, ..costs })
 }
 
-/// What a put and a byte cost, as rank 0 measures it with a rank of another node, where there is one.
+/// What a put and a byte cost, as rank 0 measures it with a rank of another node, where there is one; the others take its word.
 fn measure(comm: &Communicator) -> Result<PutCosts> {
     let peer = measured_with(comm.layout(), comm.size());
     let room = if [0, peer].contains(&comm.rank()) { LONGEST_PROBE } else { 0 };
@@ -155,7 +154,9 @@ fn measure(comm: &Communicator) -> Result<PutCosts> {
         }
         bytes = (bytes * 8).min(LONGEST_PROBE);
     };
-    Ok(PutCosts { put: short * 1e6, byte: byte * 1e9 })
+    let mut word = [short * 1e6, byte * 1e9];
+    comm.run(&mut word, Call::broadcast(0))?;
+    Ok(PutCosts::measured(word[0], word[1]))
 }
 
 /// Whom rank 0 measures with: the first of another node among those that it has wide channels to, which every world

@@ -129,7 +129,7 @@ fn costs(value: Option<String>) -> Result<Option<PutCosts>> {
     PutCosts::named(&word).map(Some).ok_or_else(|| {
         Error::boot(
             format!("CIRCULANT_COSTS={word} is not what a put and a byte cost"),
-            "take microseconds a put and nanoseconds a byte, as 2.0,0.1, or unset it",
+            "take microseconds a put (0.1 to 1000000) and nanoseconds a byte (0.001 to 1000000), as 2.0,0.1, or unset it",
         )
     })
 }
@@ -169,9 +169,11 @@ mod tests {
     fn costs_that_are_none_are_named() {
         let of = |word: &str| costs(Some(word.into()));
         let given = of("30,0.1").unwrap().unwrap();
-        assert_eq!((given.put, given.byte, given.to_string().as_str()), (30.0, 0.1, "30,0.1"));
+        assert_eq!((Some(given), given.to_string().as_str()), (PutCosts::new(30.0, 0.1), "30,0.1"));
         assert_eq!((costs(None), of("30, 0.1")), (Ok(None), Ok(Some(given))));
-        for word in ["30", "30,", ",1", "30,0", "-1,1", "inf,1", "nan,1", "1,2,3", "2 us,1"] {
+        for word in
+            ["30", "30,", ",1", "30,0", "-1,1", "inf,1", "nan,1", "1,2,3", "2 us,1", "0.09,1", "1,2e6"]
+        {
             assert!(of(word).unwrap_err().to_string().contains(&format!("CIRCULANT_COSTS={word} is not")));
         }
     }

@@ -403,6 +403,29 @@ fn ranks_that_share_cores_make_short_calls_by_a_tree_unless_told_how_many_blocks
 }
 
 #[test]
+fn ranks_that_share_cores_and_memory_put_straight_from_the_root_and_to_it() {
+    for p in [5, 7, 16] {
+        let mut comms = Communicator::loopback(p, 3).unwrap();
+        let costs = Costs { crowd: 4.0, shared: true, ..Costs::default() };
+        comms.iter_mut().for_each(|comm| comm.costs = costs);
+        on_threads(comms, |comm| {
+            for (root, len) in (0..p).flat_map(|root| [(root, 0), (root, 1), (root, 2000)]) {
+                let own: Vec<u64> = (0..len as u64).map(|i| i ^ u64::from(comm.rank())).collect();
+                let mut data = own.clone();
+                assert_eq!(comm.choice(&Call::<u64>::broadcast(root), len).unwrap().algorithm, "linear");
+                comm.broadcast(&mut data, root).unwrap();
+                assert!((0..).zip(&data).all(|(i, &x)| x == i ^ u64::from(root)), "{p}, {root}, {len}");
+                data = own;
+                assert_eq!(comm.choice(&Call::<u64>::reduce(root, Sum), len).unwrap().algorithm, "linear");
+                comm.run(&mut data, Call::reduce(root, Sum)).unwrap();
+                let sum = |i| (0..u64::from(p)).map(|rank| i ^ rank).sum::<u64>();
+                assert!(comm.rank() != root || (0..).zip(&data).all(|(i, &x)| x == sum(i)));
+            }
+        });
+    }
+}
+
+#[test]
 fn a_root_out_of_range_is_named_and_nothing_is_broken() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];
     let error = comm.broadcast(&mut [1u8], 1).unwrap_err().to_string();

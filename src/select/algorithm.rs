@@ -46,20 +46,20 @@ const CROWDED: f64 = 10.0;
 /// cores: of 64 KiB over 3 to 16 ranks a broadcast takes 0.4 to 1.0 of the time, an allreduce 0.55 to 1.05.
 const BY_TREE: u64 = 64 << 10;
 /// The same [where cores have enough to do](Problem::keeps_cores_busy). Measured on two, builds in turns, over 3 to 32 ranks, slices
-/// and windows: a broadcast of 128 and 256 KiB takes 0.3 to 0.97 of the time, a reduce of 256 KiB to 1 MiB 0.45 to 1.0, of 4 MiB
-/// 0.52 to 1.01; an allreduce of 128 KiB 0.44 to 0.93 over 10 ranks and more, up to 1.35 over fewer.
+/// and windows: a broadcast of 128 and 256 KiB takes 0.3 to 0.97 of the time (a cell of 1.09), a reduce of 256 KiB to 1 MiB 0.45 to
+/// 1.0, of 4 MiB 0.52 to 1.01; an allreduce of 128 KiB 0.44 to 0.93 over 10 ranks and more, of windows up to 1.35 over fewer.
 const BROADCAST_BY_TREE: u64 = 256 << 10;
 const REDUCED_BY_TREE: u64 = 4 << 20;
 const ALLREDUCED_BY_TREE: u64 = 128 << 10;
-/// Ranks to a core beyond which it is so of an allreduce.
+/// Ranks to a core beyond which an allreduce is taken to be as over those 10 ranks.
 const SEVERAL: f64 = 4.0;
 /// And where [very many](CROWDED) share a core. Over 24 and 32 ranks 1 MiB takes 0.35 to 0.93 of the time for a broadcast, for an
-/// allreduce of slices 0.66 to 0.87, of windows 1.07 to 1.29; parts of 128 and 256 KiB in all take 0.53 to 1.0 for a
+/// allreduce of slices 0.66 to 0.87, of windows 1.07 to 1.29, which the choice cannot tell from slices; parts of 128 and 256 KiB in all take 0.53 to 1.0 for a
 /// reduce_scatter, for an allgather(v) 0.54 to 1.18, in the mean 0.85.
 const WHOLE_IN_A_CROWD: u64 = 1 << 20;
 const PARTS_IN_A_CROWD: u64 = 256 << 10;
 
-/// How many ranks share memory, and cores, where a vector that fits a slot goes straight from a broadcast's root to all.
+/// How many ranks share memory, and cores, where a vector that goes through slots goes straight from a broadcast's root to all.
 const FROM_ONE: std::ops::RangeInclusive<u32> = 4..=16;
 /// The same of a reduce, straight to its root.
 const TO_ONE: std::ops::RangeInclusive<u32> = 5..=32;
@@ -68,7 +68,7 @@ const TO_ONE: std::ops::RangeInclusive<u32> = 5..=32;
 const TREE: &str = "mst";
 
 /// The name of what goes straight between the root and all.
-const STRAIGHT_ON: &str = "linear";
+const LINEAR: &str = "linear";
 
 /// The name of recursive doubling and halving of parts.
 const HYPERCUBE: &str = "hypercube";
@@ -166,23 +166,24 @@ impl Problem {
     }
 
     /// Whether the tree's longest way, of `q` vectors one after the other, takes no longer than what each core has to do for
-    /// its ranks, of a vector each: on two cores always, on more of them with more ranks.
+    /// its ranks, of a vector each: on more cores only with more ranks. Rounded, as on two cores it was measured to pay always, so
+    /// for 3 ranks, too. A communicator is taken to have its ranks' part of the world's cores.
     fn keeps_cores_busy(&self, costs: &Costs) -> bool {
         f64::from(self.q()) <= costs.crowd.round()
     }
 
     /// Straight from a broadcast's root to all, or to a reduce's from all, where ranks share memory, and cores, and a vector
-    /// fits a slot: whoever is on the way has to be woken first. Measured on two cores, 1 and 8 KiB, builds in turns: over 8
-    /// and 16 ranks a broadcast takes 0.49 to 0.84 of the time, over 4, 6 and 12 in the mean 0.95; a reduce over 6 to 32 in the
-    /// mean 0.7.
+    /// goes through slots: whoever is on the way has to be woken first. Measured on two cores, 1 and 8 KiB, builds in turns: over 8
+    /// and 16 ranks a broadcast takes 0.49 to 0.84 of the time, over 4, 6 and 12 0.57 to 1.39, in the mean 0.95; a reduce over 6 to
+    /// 32 0.13 to 1.18, in the mean 0.7.
     fn straight(&self, costs: &Costs) -> Option<&'static Entry> {
         let few = match self.collective {
             Collective::Broadcast => FROM_ONE.contains(&self.p) && costs.crowd <= CROWDED,
             Collective::Reduce => TO_ONE.contains(&self.p),
             _ => false,
         };
-        let pays = few && costs.shares_cores_and_memory() && self.bytes <= costs.in_slot();
-        self.candidates().find(|entry| pays && entry.name == STRAIGHT_ON)
+        let pays = |entry: &Entry| few && costs.shares_cores_and_memory() && self.is_small(entry, 1, costs);
+        self.candidates().find(|entry| entry.name == LINEAR && pays(entry))
     }
 
     /// The algorithm in which leaders do what this one does.
@@ -243,7 +244,7 @@ impl Problem {
             | Collective::ReduceScatter
             | Collective::ReduceScatterBlock => self.parts_algorithm(costs),
             Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
-            _ if self.goes_straight(costs) || self.goes_straight_in_memory(costs) => Some(STRAIGHT_ON),
+            _ if self.goes_straight(costs) || self.goes_straight_in_memory(costs) => Some(LINEAR),
             _ => None,
         };
         let candidates = || self.candidates().filter(|entry| !entry.is_nested());

@@ -1,29 +1,43 @@
-//! What was measured of this job's puts.
+//! What this job's puts cost.
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
 use super::SMALL;
 use crate::engine::slots::PAYLOAD;
 
-/// What a put and a byte cost: what all else follows from, as measured, or as the user has it.
+/// Microseconds that a put may cost, and nanoseconds that a byte may.
+const PUT: RangeInclusive<f64> = 0.1..=1e6;
+const BYTE: RangeInclusive<f64> = 1e-3..=1e6;
+
+/// What a put costs from its start to its notice, in microseconds, and a byte, in nanoseconds; as measured, or as the user has
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PutCosts {
-    /// Microseconds from a put's start to its notice.
-    pub put: f64,
-    /// Nanoseconds a byte.
-    pub byte: f64,
+    put: f64,
+    byte: f64,
 }
 
 impl PutCosts {
-    /// As the user writes it, `2.0,0.1`; `None` where these are not two numbers above 0.
+    /// From 0.1 µs to a second a put, and from a picosecond to a millisecond a byte; `None` beyond.
+    pub fn new(put: f64, byte: f64) -> Option<PutCosts> {
+        (PUT.contains(&put) && BYTE.contains(&byte)).then_some(PutCosts { put, byte })
+    }
+
+    /// The nearest that may be: a clock that stands still must not make a block free, nor a machine that was stopped a year
+    /// dear.
+    pub fn measured(put: f64, byte: f64) -> PutCosts {
+        let within = |number: f64, range: RangeInclusive<f64>| number.clamp(*range.start(), *range.end());
+        PutCosts { put: within(put, PUT), byte: within(byte, BYTE) }
+    }
+
+    /// As the user writes it, `2.0,0.1`; `None` where these are not two numbers that [may be](Self::new).
     pub fn named(word: &str) -> Option<PutCosts> {
-        let number =
-            |word: &str| word.trim().parse().ok().filter(|&number: &f64| number > 0.0 && number.is_finite());
         let (put, byte) = word.split_once(',')?;
-        Some(PutCosts { put: number(put)?, byte: number(byte)? })
+        PutCosts::new(put.trim().parse().ok()?, byte.trim().parse().ok()?)
     }
 }
 
@@ -57,15 +71,9 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// From what a put and a byte cost, of ranks that have a core each. A clock that stands still must not make a block free,
-    /// nor a machine that was stopped a year dear.
+    /// From what a put and a byte cost, of ranks that have a core each.
     pub fn of(PutCosts { put, byte }: PutCosts) -> Costs {
-        Costs {
-            latency: (put * 1e-6).clamp(1e-7, 1.0),
-            byte: (byte * 1e-9).clamp(1e-12, 1e-3),
-            block: (put * 1e-6 * BLOCK_SHARE).clamp(1e-8, 1.0),
-            ..Costs::default()
-        }
+        Costs { latency: put * 1e-6, byte: byte * 1e-9, block: put * 1e-6 * BLOCK_SHARE, ..Costs::default() }
     }
 
     /// Seconds of a hop from rank to rank where all ranks of a core have one to make.

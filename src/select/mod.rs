@@ -1,4 +1,4 @@
-//! Which algorithm, which path and how many blocks: from the call's signature and from what was measured, so that all
+//! Which algorithm, which path and how many blocks: from the call's signature and from what a put costs, so that all
 //! ranks choose alike.
 #![forbid(unsafe_code)]
 

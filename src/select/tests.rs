@@ -428,6 +428,37 @@ fn ranks_that_share_cores_and_memory_go_where_few_have_to_be_woken() {
 }
 
 #[test]
+fn how_many_ranks_that_share_cores_and_memory_go_straight_and_what_else_hangs_on_more_than_the_crowd() {
+    use Collective::{
+        Allgather, Allgatherv, Allreduce, Broadcast, Reduce, ReduceScatter, ReduceScatterBlock,
+    };
+    let memory = |crowd| Costs { latency: 2e-6, byte: 2e-10, block: 5e-7, crowd, shared: true };
+    let call = |collective, bytes, p| Problem { collective, apart: false, ..whole(bytes, p) };
+    let name = |problem: Problem, crowd| problem.algorithm(&memory(crowd)).unwrap().name;
+    let straight = |collective, crowd| -> Vec<u32> {
+        (1..64).filter(|&p| name(call(collective, 256, p), crowd) == "linear").collect()
+    };
+    assert_eq!(straight(Broadcast, 10.0), (4..=16).collect::<Vec<_>>());
+    assert_eq!(straight(Reduce, 10.1), (5..=32).collect::<Vec<_>>());
+    assert_eq!((straight(Broadcast, 10.1), straight(Reduce, 1.0)), (vec![], vec![]));
+    let narrow = Problem { all_wide: false, ..call(Reduce, 256, 8) };
+    assert_eq!(name(narrow, 4.0), "circulant", "there are no slots between root and all");
+    let in_order = Problem { commutes: false, ..call(Reduce, 256, 8) };
+    assert!(in_order.algorithm(&memory(4.0)).unwrap().ordered);
+    for collective in [Broadcast, Reduce] {
+        let in_blocks = call(collective, 256, 8).algorithm_in_blocks(2, &memory(4.0)).unwrap();
+        assert!(in_blocks.pipelined, "who asks for blocks gets an algorithm that has some");
+    }
+    assert_eq!([1.4, 1.5].map(|crowd| name(call(Reduce, 4 << 20, 3), crowd)), ["circulant", "mst"]);
+    assert_eq!([4.0, 4.1].map(|crowd| name(call(Allreduce, 128 << 10, 8), crowd)), ["circulant", "mst"]);
+    for collective in [Allgather, Allgatherv, ReduceScatter, ReduceScatterBlock] {
+        let longest = call(collective, 256 << 10, 8);
+        assert_eq!(([10.0, 10.1].map(|crowd| name(longest, crowd) == "mst")), [false, true]);
+    }
+    assert_eq!(name(parts(8, &[0, 900, 0, 100, 0, 0, 0, 0]), 16.0), "circulant-n", "few have a part");
+}
+
+#[test]
 fn parts_go_straight_that_are_long_on_the_link_and_where_ranks_share_cores_longer_ones() {
     let straight = |collective, part: u64, crowd| {
         // As on the emulated cluster, where a hop takes as long as 460 B, and among four ranks of a core as 1850.

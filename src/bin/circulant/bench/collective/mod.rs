@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(long, value_name = "L", value_parser = clap::value_parser!(u32).range(1..))]
     leaders: Option<u32>,
 
-    /// The number of blocks, for algorithms that take several [default: from size, ranks and measured costs]
+    /// The number of blocks, for algorithms that take several [default: from size, ranks and what a put costs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_BLOCKS)))]
     blocks: Option<u32>,
 

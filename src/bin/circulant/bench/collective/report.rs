@@ -198,7 +198,8 @@ fn world(out: &mut dyn Write, comm: &Communicator, collective: Collective) -> io
     if comm.groups().by_domains().is_some() {
         writeln!(out, "# nodes: {}", comm.groups())?;
     }
-    writeln!(out, "# a put costs {:.1} us, a byte {:.3} ns", costs.latency * 1e6, costs.byte * 1e9)
+    let (put, byte) = (costs.latency * 1e6, costs.byte * 1e9);
+    writeln!(out, "# a put costs {put:.1} us, a byte {byte:.3} ns; ranks to a core: {:.1}", costs.crowd)
 }
 
 fn line(out: &mut dyn Write, row: &Row) -> io::Result<()> {
