@@ -54,8 +54,8 @@ const ALLREDUCED_BY_TREE: u64 = 128 << 10;
 /// Ranks to a core beyond which an allreduce is taken to be as over those 10 ranks.
 const SEVERAL: f64 = 4.0;
 /// And where [very many](CROWDED) share a core. Over 24 and 32 ranks 1 MiB takes 0.35 to 0.93 of the time for a broadcast, for an
-/// allreduce of slices 0.66 to 0.87, of windows 1.07 to 1.29, which the choice cannot tell from slices; parts of 128 and 256 KiB in all take 0.53 to 1.0 for a
-/// reduce_scatter, for an allgather(v) 0.54 to 1.18, in the mean 0.85.
+/// allreduce of slices 0.66 to 0.87, of windows, which the choice cannot tell from these, 1.07 to 1.29; parts of 128 and 256 KiB
+/// in all take 0.53 to 1.0 for a reduce_scatter, for an allgather(v) 0.54 to 1.18, in the mean 0.85.
 const WHOLE_IN_A_CROWD: u64 = 1 << 20;
 const PARTS_IN_A_CROWD: u64 = 256 << 10;
 
