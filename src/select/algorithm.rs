@@ -47,7 +47,7 @@ const CROWDED: f64 = 10.0;
 const BY_TREE: u64 = 64 << 10;
 /// The same [where cores have enough to do](Problem::keeps_cores_busy). Measured on two, builds in turns, over 3 to 32 ranks, slices
 /// and windows: a broadcast of 128 and 256 KiB takes 0.3 to 0.97 of the time (a cell of 1.09), a reduce of 256 KiB to 1 MiB 0.45 to
-/// 1.0, of 4 MiB 0.52 to 1.01; an allreduce of 128 KiB 0.44 to 0.93 over 10 ranks and more, of windows up to 1.35 over fewer.
+/// 1.0, of 4 MiB 0.52 to 1.01; an allreduce of 128 KiB 0.44 to 0.93 over 10 ranks and more, of windows 1.3 and more over 4 and 8.
 const BROADCAST_BY_TREE: u64 = 256 << 10;
 const REDUCED_BY_TREE: u64 = 4 << 20;
 const ALLREDUCED_BY_TREE: u64 = 128 << 10;
@@ -55,7 +55,7 @@ const ALLREDUCED_BY_TREE: u64 = 128 << 10;
 const SEVERAL: f64 = 4.0;
 /// And where [very many](CROWDED) share a core. Over 24 and 32 ranks 1 MiB takes 0.35 to 0.93 of the time for a broadcast, for an
 /// allreduce of slices 0.66 to 0.87, of windows, which the choice cannot tell from these, 1.07 to 1.29; parts of 128 and 256 KiB
-/// in all take 0.53 to 1.0 for a reduce_scatter, for an allgather(v) 0.54 to 1.18, in the mean 0.85.
+/// in all take 0.6 to 0.94 for a reduce_scatter, for an allgather(v) 0.54 to 1.18, in the mean 0.85.
 const WHOLE_IN_A_CROWD: u64 = 1 << 20;
 const PARTS_IN_A_CROWD: u64 = 256 << 10;
 
@@ -174,7 +174,7 @@ impl Problem {
 
     /// Straight from a broadcast's root to all, or to a reduce's from all, where ranks share memory, and cores, and a vector
     /// goes through slots: whoever is on the way has to be woken first. Measured on two cores, 1 and 8 KiB, builds in turns: over 8
-    /// and 16 ranks a broadcast takes 0.49 to 0.84 of the time, over 4, 6 and 12 0.57 to 1.39, in the mean 0.95; a reduce over 6 to
+    /// and 16 ranks a broadcast takes 0.48 to 0.84 of the time, over 4, 6 and 12 0.57 to 1.39, in the mean 0.97; a reduce over 6 to
     /// 32 0.13 to 1.18, in the mean 0.7.
     fn straight(&self, costs: &Costs) -> Option<&'static Entry> {
         let few = match self.collective {
