@@ -126,19 +126,20 @@ const PROBE: usize = 1 << 16;
 /// On a fast one it grows to this, until it takes clearly longer than a short one.
 const LONGEST_PROBE: usize = 1 << 22;
 
-/// What puts cost, as it is `given`, or else measured; of the crowd all take rank 0's word.
+/// What puts cost, as it is `given`, or else measured; of what was measured, and of the crowd, all take rank 0's word.
 fn costs(comm: &Communicator, given: Option<PutCosts>, crowd: f64, shared: bool) -> Result<Costs> {
-    let costs = match given {
-        Some(given) => Costs::of(given),
-        None if comm.size() == 1 => Costs::default(),
-        None => Costs::of(measure(comm)?),
+    let own = match given {
+        Some(given) => given,
+        None if comm.size() == 1 => PutCosts::default(),
+        None => measure(comm)?,
     };
-    let mut crowd = [crowd];
-    comm.run(&mut crowd, Call::broadcast(0))?;
-    Ok(Costs { crowd: crowd[0].clamp(1.0, 1e6), shared, ..costs })
+    let mut word = [own.put(), own.byte(), crowd];
+    comm.run(&mut word, Call::broadcast(0))?;
+    let [put, byte, crowd] = word;
+    Ok(Costs { crowd: crowd.clamp(1.0, 1e6), shared, ..Costs::of(PutCosts::measured(put, byte)) })
 }
 
-/// What a put and a byte cost, as rank 0 measures it with a rank of another node, where there is one; the others take its word.
+/// What a put and a byte cost; rank 0 measures it with a rank of another node, where there is one.
 fn measure(comm: &Communicator) -> Result<PutCosts> {
     let peer = measured_with(comm.layout(), comm.size());
     let room = if [0, peer].contains(&comm.rank()) { LONGEST_PROBE } else { 0 };
@@ -154,9 +155,7 @@ fn measure(comm: &Communicator) -> Result<PutCosts> {
         }
         bytes = (bytes * 8).min(LONGEST_PROBE);
     };
-    let mut word = [short * 1e6, byte * 1e9];
-    comm.run(&mut word, Call::broadcast(0))?;
-    Ok(PutCosts::measured(word[0], word[1]))
+    Ok(PutCosts::measured(short * 1e6, byte * 1e9))
 }
 
 /// Whom rank 0 measures with: the first of another node among those that it has wide channels to, which every world

@@ -95,54 +95,42 @@ fn taken<T>(read: Result<T>, default: T, refused: &mut Vec<Error>) -> T {
 }
 
 fn way(value: Option<String>) -> Result<Option<Way>> {
-    let Some(word) = value else { return Ok(None) };
-    Way::ALL.into_iter().find(|way| way.word() == word).map(Some).ok_or_else(|| {
-        Error::boot(
-            format!("CIRCULANT_SHM_COPY={word} is no way to copy"),
-            "take joint, writev or ring, or unset it",
-        )
-    })
+    let named = |word: &str| Way::ALL.into_iter().find(|way| way.word() == word);
+    meant("CIRCULANT_SHM_COPY", value, named, "is no way to copy", "joint, writev or ring")
 }
 
 fn domains(value: Option<String>) -> Result<Option<Domains>> {
-    let Some(word) = value else { return Ok(None) };
-    Domains::named(&word).map(Some).ok_or_else(|| {
-        Error::boot(
-            format!("CIRCULANT_DOMAINS={word} is no kind of domain, and no number of them"),
-            "take numa, cache or a number from 1 on, or unset it",
-        )
-    })
+    let is_none = "is no kind of domain, and no number of them";
+    meant("CIRCULANT_DOMAINS", value, Domains::named, is_none, "numa, cache or a number from 1 on")
 }
 
 fn leaders(value: Option<String>) -> Result<Option<u32>> {
-    let Some(word) = value else { return Ok(None) };
-    word.parse().ok().filter(|&count| count > 0).map(Some).ok_or_else(|| {
-        Error::boot(
-            format!("CIRCULANT_LEADERS={word} is no number of leaders"),
-            "take one from 1 on, or unset it",
-        )
-    })
+    let count = |word: &str| word.parse().ok().filter(|&count| count > 0);
+    meant("CIRCULANT_LEADERS", value, count, "is no number of leaders", "one from 1 on")
 }
 
 fn costs(value: Option<String>) -> Result<Option<PutCosts>> {
-    let Some(word) = value else { return Ok(None) };
-    PutCosts::named(&word).map(Some).ok_or_else(|| {
-        Error::boot(
-            format!("CIRCULANT_COSTS={word} is not what a put and a byte cost"),
-            "take microseconds a put (0.1 to 1000000) and nanoseconds a byte (0.001 to 1000000), as 2.0,0.1, or unset it",
-        )
-    })
+    let cure = "microseconds a put (0.1 to 1000000) and nanoseconds a byte (0.001 to 1000000), as 2.0,0.1";
+    meant("CIRCULANT_COSTS", value, PutCosts::named, "is not what a put and a byte cost", cure)
 }
 
 fn seconds(name: &str, value: Option<String>, default: Option<Duration>) -> Result<Option<Duration>> {
-    let Some(value) = value else { return Ok(default) };
-    let seconds = value.parse().ok().filter(|s: &f64| (0.0..1e9).contains(s)).ok_or_else(|| {
-        Error::boot(
-            format!("{name}={value} is no number of seconds"),
-            "take one from 0 (never) on, or unset it",
-        )
-    })?;
-    Ok(Some(Duration::from_secs_f64(seconds)).filter(|limit| !limit.is_zero()))
+    let of = |word: &str| word.parse().ok().filter(|s| (0.0..1e9).contains(s)).map(Duration::from_secs_f64);
+    let limit = meant(name, value, of, "is no number of seconds", "one from 0 (never) on")?;
+    Ok(limit.or(default).filter(|limit| !limit.is_zero()))
+}
+
+/// What a variable's value means, where it is set; it `is_none` where it means nothing, and one had better take another.
+fn meant<T>(
+    name: &str,
+    value: Option<String>,
+    meaning: impl FnOnce(&str) -> Option<T>,
+    is_none: &str,
+    take: &str,
+) -> Result<Option<T>> {
+    let Some(word) = value else { return Ok(None) };
+    let refused = || Error::boot(format!("{name}={word} {is_none}"), format!("take {take}, or unset it"));
+    meaning(&word).map(Some).ok_or_else(refused)
 }
 
 #[cfg(test)]

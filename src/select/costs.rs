@@ -29,15 +29,32 @@ impl PutCosts {
 
     /// The nearest that may be: a clock that stands still must not make a block free, nor a machine that was stopped a year
     /// dear.
-    pub fn measured(put: f64, byte: f64) -> PutCosts {
+    pub(crate) fn measured(put: f64, byte: f64) -> PutCosts {
         let within = |number: f64, range: RangeInclusive<f64>| number.clamp(*range.start(), *range.end());
         PutCosts { put: within(put, PUT), byte: within(byte, BYTE) }
+    }
+
+    /// Microseconds a put.
+    pub fn put(self) -> f64 {
+        self.put
+    }
+
+    /// Nanoseconds a byte.
+    pub fn byte(self) -> f64 {
+        self.byte
     }
 
     /// As the user writes it, `2.0,0.1`; `None` where these are not two numbers that [may be](Self::new).
     pub fn named(word: &str) -> Option<PutCosts> {
         let (put, byte) = word.split_once(',')?;
         PutCosts::new(put.trim().parse().ok()?, byte.trim().parse().ok()?)
+    }
+}
+
+impl Default for PutCosts {
+    /// A fast network's: 2 µs a put, 10 GB/s.
+    fn default() -> Self {
+        PutCosts { put: 2.0, byte: 0.1 }
     }
 }
 
@@ -64,16 +81,17 @@ pub struct Costs {
 }
 
 impl Default for Costs {
-    /// A fast network's: 2 µs a put, 10 GB/s.
+    /// [A fast network's](PutCosts::default), of ranks that have a core each.
     fn default() -> Self {
-        Costs { latency: 2e-6, byte: 1e-10, block: 3e-7, crowd: 1.0, shared: false }
+        Costs::of(PutCosts::default())
     }
 }
 
 impl Costs {
     /// From what a put and a byte cost, of ranks that have a core each.
     pub fn of(PutCosts { put, byte }: PutCosts) -> Costs {
-        Costs { latency: put * 1e-6, byte: byte * 1e-9, block: put * 1e-6 * BLOCK_SHARE, ..Costs::default() }
+        let latency = put * 1e-6;
+        Costs { latency, byte: byte * 1e-9, block: latency * BLOCK_SHARE, crowd: 1.0, shared: false }
     }
 
     /// Seconds of a hop from rank to rank where all ranks of a core have one to make.
