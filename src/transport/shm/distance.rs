@@ -31,7 +31,7 @@ pub(super) const BELIEVED: u32 = 4;
 const FAR: u64 = 16;
 /// Bytes of a copy from which on its time tells: of some lines all are under way at once.
 const TELLING: usize = 8 << 10;
-pub(super) const LINE: u64 = super::LINE as u64;
+pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 
 /// What is known of a peer's lines.
 #[derive(Debug, Default)]

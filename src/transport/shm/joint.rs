@@ -8,13 +8,14 @@ use std::ops::Range;
 
 use rustix::io::Errno;
 
+use super::Run;
+use super::bell::wake;
 use super::board::{Chunks, Destination, Origin};
 use super::home::State;
 use super::peer::{Peer, Reach, check_life};
 use super::remote;
 use super::ring::Place;
 use super::share::{End, PIECES, Share, Turn};
-use super::{Run, wake};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::memory::Memory;

@@ -8,12 +8,15 @@
 
 use smallvec::SmallVec;
 
+use super::Run;
+use super::bell::wake;
 use super::board::{CHUNK, CHUNKS, Chunk, Chunks, Destination, Origin};
 use super::distance::{Copy, Distance};
 use super::joint::{Carried, Offer};
 use super::peer::{Handles, Peer, Reach};
+use super::puts::gather;
+use super::regions::{PRIVATE, Regions};
 use super::ring::{Place, Reader};
-use super::{PRIVATE, Regions, Run, gather, wake};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::copy::copy;

@@ -32,7 +32,7 @@ fn the_contract_is_kept_among_threads() {
 fn the_contract_is_kept_where_lines_are_far() {
     conformance::on_threads(3, |place, exchange| {
         let mut shm = open(Way::Ring, place, exchange)?;
-        shm.peers.iter_mut().for_each(|peer| peer.distance = Distance::far());
+        shm.peers.iter_mut().for_each(|peer| peer.distance = super::distance::Distance::far());
         Ok(shm)
     });
 }
@@ -600,35 +600,6 @@ fn where_memory_may_be_written_and_not_read_the_source_copies_alone_or_chunks_do
     assert!(error.contains("rank 1 may not reach the memory of rank 0: process_vm_readv"), "{error}");
 }
 
-#[test]
-#[cfg_attr(miri, ignore = "its cores have no caches")]
-fn memory_goes_round_where_the_cache_that_cores_share_has_room_for_all() {
-    let own = 2 * own_cache();
-    let span = |ranks, crowded, sharing: usize, cache| {
-        Vicinity { crowded, sharing, cache, ..Vicinity::default() }.span(ranks)
-    };
-    assert_eq!(span(2, false, 2, Some(2 * own as u64)), own);
-    assert_eq!(span(9, false, 9, Some(9 * own as u64)), own);
-    let share = |sharing: usize, cache| Vicinity { sharing, cache, ..crowd() }.share();
-    assert_eq!([share(0, Some(6)), share(3, Some(6)), share(3, None)], [Some(6), Some(2), None]);
-    for none in [
-        span(1, false, 1, Some(u64::MAX)),
-        span(2, true, 2, Some(u64::MAX)),
-        span(2, false, 2, None),
-        span(2, false, 2, Some(2 * own as u64 - 1)),
-    ] {
-        assert_eq!(none, 0);
-    }
-}
-
-#[test]
-fn a_crowd_has_as_many_chunks_as_leave_room_in_the_cache_that_cores_share() {
-    let chunks = |sharing, cache| Vicinity { sharing, cache, ..crowd() }.chunks(4);
-    let kib = |sharing| chunks(sharing, Some(32 << 20)) >> 10;
-    assert_eq!([3, 4, 5, 8, 12, 16].map(kib), [1024, 1024, 512, 512, 256, 256]);
-    assert_eq!([chunks(8, None), chunks(8, Some(0)), chunks(0, Some(u64::MAX))], [0, 0, MOST_CROWDED]);
-}
-
 /// In a crowd, by the way that nobody has named: to who shares a cache through chunks, where a put that finds too few
 /// leaves the rest until they are emptied, to others by the kernel at once.
 #[test]
@@ -679,7 +650,7 @@ fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
         Posted::Done,
         "as many as a large cache has room for"
     );
-    for (near, attended, len) in [(false, true, LEN), (true, false, LEN), (true, true, STREAMED_NEAR + 1)] {
+    for (near, attended, len) in [(false, true, LEN), (true, false, LEN), (true, true, *TRAFFIC.end() + 1)] {
         assert_eq!(posted(near, None, attended, len), Posted::Done, "{near}, {attended}, {len}");
     }
 }
@@ -806,46 +777,4 @@ fn a_rank_that_ends_tells_whom_it_waits_for_and_ends_when_that_one_goes_on() {
         matches!(&told[..], [one] if one.contains("rank 0 (pid ") && one.contains("kill -CONT")),
         "{told:?}"
     );
-}
-
-#[test]
-fn a_message_lies_whole_behind_its_seal() {
-    let numbers: Vec<u8> = (0..200).map(|i| i as u8).collect();
-    let memory = Memory::zeroed(numbers.len()).unwrap();
-    memory.write(0, &numbers);
-    let run = |offset, len| Run { offset, len };
-    for head in [0, 1, 55, 62, 63, 64, 150] {
-        let head = &numbers[..head];
-        for segments in [
-            &[][..],
-            &[run(3, 0)],
-            &[run(3, 7)],
-            &[run(100, 8), run(10, 1), run(20, 90)],
-            &[run(0, 64), run(190, 10)],
-        ] {
-            let data = segments.iter().flat_map(|run| &numbers[run.offset..run.offset + run.len]);
-            let expected: Vec<u8> = [77].iter().chain(head).chain(data).copied().collect();
-            let mut slot = [77; 300];
-            // SAFETY: - there is room for 1 + 150 + 99 bytes, and the segments lie in the 200 of the memory
-            unsafe { write_behind_seal(copy, head, Some((&memory, segments)), slot.as_mut_ptr()) };
-            assert_eq!(slot[..expected.len()], expected, "{} and {segments:?}", head.len());
-            assert!(slot[expected.len()..].iter().all(|&byte| byte == 77));
-        }
-    }
-}
-
-#[test]
-fn a_message_to_a_far_peer_lies_whole_behind_its_seal() {
-    let numbers: Vec<u8> = (0..5000).map(|i| (i / 7) as u8).collect();
-    let memory = Memory::zeroed(numbers.len()).unwrap();
-    memory.write(0, &numbers);
-    let (head, run) = (&numbers[4900..4930], Run { offset: 3, len: 4000 });
-    let expected: Vec<u8> = [&[77], head, &numbers[3..4003]].concat();
-    let mut slot = [77; 4100];
-    // SAFETY: - there is room for 1 + 30 + 4000 bytes, and the run lies in the 5000 of the memory
-    unsafe {
-        write_behind_seal(crate::transport::copy::copy_afar, head, Some((&memory, &[run])), slot.as_mut_ptr())
-    };
-    assert!(slot[..expected.len()] == expected);
-    assert!(slot[expected.len()..].iter().all(|&byte| byte == 77));
 }
