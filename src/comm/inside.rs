@@ -4,8 +4,9 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use super::attendant::Door;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::forks;
@@ -17,6 +18,8 @@ pub(super) struct Room {
     owner: AtomicUsize,
     /// The process whose it is.
     generation: u32,
+    /// By which an attendant comes, if there is one.
+    door: Option<Arc<Door>>,
 }
 
 /// It is the thread's that has this.
@@ -24,14 +27,17 @@ pub(super) struct Inside<'r> {
     room: &'r Room,
     /// Always there until it is given up.
     engine: Option<MutexGuard<'r, Engine>>,
+    /// Opened on the way out, if something is left there that nobody carries on.
+    door: Option<&'r Door>,
 }
 
 impl Room {
-    pub(super) fn new(engine: Engine) -> Self {
+    pub(super) fn new(engine: Engine, door: Option<Arc<Door>>) -> Self {
         Room {
             engine: ManuallyDrop::new(Mutex::new(engine)),
             owner: AtomicUsize::new(0),
             generation: forks::here(),
+            door,
         }
     }
 
@@ -55,7 +61,18 @@ impl Room {
             }
             Err(TryLockError::WouldBlock) => wait(&|| self.engine.lock().unwrap_or_else(after_a_panic)),
         };
-        self.occupied(engine)
+        self.occupied(engine, self.door.as_deref())
+    }
+
+    /// The engine, for the attendant; none where another thread has it, or is about to.
+    pub(super) fn enter_if_free(&self) -> Option<Inside<'_>> {
+        let engine = match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => after_a_panic(poisoned),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        // It leaves for others only, who open the door when they go.
+        Some(self.occupied(engine, None))
     }
 
     /// Whether what ends may end without it: in a [child](Self::is_own), where nothing of it ends; and where this thread has
@@ -70,9 +87,9 @@ impl Room {
         self.generation == forks::generation()
     }
 
-    fn occupied<'r>(&'r self, engine: MutexGuard<'r, Engine>) -> Inside<'r> {
+    fn occupied<'r>(&'r self, engine: MutexGuard<'r, Engine>, door: Option<&'r Door>) -> Inside<'r> {
         self.owner.store(this_thread(), Ordering::Relaxed);
-        Inside { room: self, engine: Some(engine) }
+        Inside { room: self, engine: Some(engine), door }
     }
 }
 
@@ -94,7 +111,7 @@ impl<'r> Inside<'r> {
     ) -> Self {
         let Some(engine) = self.engine.take() else { return self };
         self.room.owner.store(0, Ordering::Relaxed);
-        self.room.occupied(wait(engine))
+        self.room.occupied(wait(engine), self.door)
     }
 }
 
@@ -123,8 +140,11 @@ impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let Some(mut engine) = self.engine.take() else { return };
         let operators = engine.discarded();
+        let door = self.door.filter(|_| engine.is_left_alone());
         self.room.owner.store(0, Ordering::Relaxed);
         drop(engine);
+        // Not before the engine is free: the attendant goes away again where it is not.
+        door.iter().for_each(|door| door.open());
         drop(operators);
     }
 }

@@ -68,7 +68,8 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let layout = Some(meeting.layout().clone());
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
     let hierarchy = Hierarchy { domains: settings.domains, leaders: settings.leaders.unwrap_or(1) };
-    let mut comm = Communicator::new(World::new(engine, layout, hierarchy, Some(farewell)), place);
+    let world = World::new(engine, layout, hierarchy, settings.progress, Some(farewell))?;
+    let mut comm = Communicator::new(world, place);
     comm.number = JOINING;
     comm.costs = costs(&comm, settings.costs, crowd, shared)?;
     comm.number = WORLD;

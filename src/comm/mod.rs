@@ -9,6 +9,7 @@
 //! What is to be done is said by a [`Call`], the same for all tenses. Background calls take windows by value
 //! and not slices, because a request may be forgotten while peers still put into its memory.
 
+mod attendant;
 mod by_name;
 pub mod call;
 pub mod carrier;
@@ -60,7 +61,7 @@ use join::About;
 use lent::Lent;
 use meeting::Meeting;
 use request::{Prepared, Request};
-use settings::Settings;
+use settings::{Progress, Settings};
 use window::Window;
 use work::Ends;
 use world::{Hierarchy, World};
@@ -148,7 +149,11 @@ impl Communicator {
     }
 
     /// The same over any transports that are connected with one another, in rank order.
-    pub fn of_transports(mut transports: Vec<Box<dyn Transport>>) -> Result<Vec<Communicator>> {
+    pub fn of_transports(transports: Vec<Box<dyn Transport>>) -> Result<Vec<Communicator>> {
+        Self::among(transports, Progress::Calls)
+    }
+
+    fn among(mut transports: Vec<Box<dyn Transport>>, progress: Progress) -> Result<Vec<Communicator>> {
         let p = transports.len() as u32;
         let banks = transports.iter_mut().map(|transport| Banks::new(&mut **transport));
         let banks = banks.collect::<Result<Vec<_>>>()?;
@@ -163,9 +168,10 @@ impl Communicator {
             transports.into_iter().zip(slots).zip(Kin::world(p)?).map(engine).collect::<Result<Vec<_>>>()?;
         engines.iter_mut().for_each(|engine| engine.limit_puts(max_put));
         let communicator = |(rank, engine)| {
-            Communicator::new(World::new(engine, None, Hierarchy::default(), None), Place { rank, size: p })
+            let world = World::new(engine, None, Hierarchy::default(), progress, None)?;
+            Ok(Communicator::new(world, Place { rank, size: p }))
         };
-        Ok((0..p).zip(engines).map(communicator).collect())
+        (0..p).zip(engines).map(communicator).collect()
     }
 
     fn new(world: Arc<World>, place: Place) -> Self {
@@ -192,6 +198,12 @@ impl Communicator {
     /// It must not make calls here.
     pub fn while_waiting(&self, meanwhile: fn()) {
         self.world.engine().while_waiting(meanwhile);
+    }
+
+    /// Whether calls that were started go on while the program computes, by a thread of their own
+    /// ([`Progress::Thread`](settings::Progress::Thread)).
+    pub fn has_progress_thread(&self) -> bool {
+        self.world.has_attendant()
     }
 
     /// How many calls may be started or prepared beside those that are, of [`MAX_OPERATIONS`] in this world.
@@ -456,6 +468,8 @@ fn barrier_task(place: Place, communicator: u32, group: Option<Arc<[Rank]>>, col
 
 #[cfg(test)]
 mod again_tests;
+#[cfg(test)]
+mod attendant_tests;
 #[cfg(test)]
 mod collective_tests;
 #[cfg(test)]

@@ -27,10 +27,22 @@ pub struct Settings {
     /// `CIRCULANT_COSTS`: what a put and a byte cost, in place of what would be measured, from which algorithms and numbers of
     /// blocks follow; measured at the start if not set.
     pub costs: Option<PutCosts>,
+    /// `CIRCULANT_PROGRESS`: what carries on calls that were started, while the program computes; calls alone if not set.
+    pub progress: Progress,
     /// `CIRCULANT_STALL`: seconds after which a wait is told on the standard error; 0 or none for never. Default 10.
     pub stall: Option<Duration>,
     /// `CIRCULANT_TIMEOUT`: seconds after which a wait is an error; 0 or none for never.
     pub timeout: Option<Duration>,
+}
+
+/// What carries on calls that were started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Progress {
+    /// `calls`: the program's calls, tests and waits among them.
+    #[default]
+    Calls,
+    /// `thread`: between them a thread, too, which sleeps but for what comes.
+    Thread,
 }
 
 /// When a wait is told, unless the user says otherwise.
@@ -46,6 +58,7 @@ impl Default for Settings {
             domains: None,
             leaders: None,
             costs: None,
+            progress: Progress::default(),
             stall: Some(STALL),
             timeout: None,
         }
@@ -76,6 +89,7 @@ impl Settings {
             domains: taken(domains(word("CIRCULANT_DOMAINS")), None, &mut refused),
             leaders: taken(leaders(word("CIRCULANT_LEADERS")), None, &mut refused),
             costs: taken(costs(word("CIRCULANT_COSTS")), None, &mut refused),
+            progress: taken(progress(word("CIRCULANT_PROGRESS")), None, &mut refused).unwrap_or_default(),
             stall: taken(
                 seconds("CIRCULANT_STALL", word("CIRCULANT_STALL"), Some(STALL)),
                 Some(STALL),
@@ -112,6 +126,15 @@ fn leaders(value: Option<String>) -> Result<Option<u32>> {
 fn costs(value: Option<String>) -> Result<Option<PutCosts>> {
     let cure = "microseconds a put (0.1 to 1000000) and nanoseconds a byte (0.001 to 1000000), as 2.0,0.1";
     meant("CIRCULANT_COSTS", value, PutCosts::named, "is not what a put and a byte cost", cure)
+}
+
+fn progress(value: Option<String>) -> Result<Option<Progress>> {
+    let named = |word: &str| match word {
+        "calls" => Some(Progress::Calls),
+        "thread" => Some(Progress::Thread),
+        _ => None,
+    };
+    meant("CIRCULANT_PROGRESS", value, named, "is no kind of progress", "calls or thread")
 }
 
 fn seconds(name: &str, value: Option<String>, default: Option<Duration>) -> Result<Option<Duration>> {
@@ -164,6 +187,12 @@ mod tests {
         {
             assert!(of(word).unwrap_err().to_string().contains(&format!("CIRCULANT_COSTS={word} is not")));
         }
+    }
+
+    #[test]
+    fn progress_that_is_none_is_named() {
+        assert_eq!([None, Some("thread".into())].map(progress), [Ok(None), Ok(Some(Progress::Thread))]);
+        assert!(progress(Some("async".into())).unwrap_err().to_string().contains("CIRCULANT_PROGRESS=async"));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::JOINING;
+use super::attendant::{Attendant, Door};
 use super::inside::{Inside, Room, after_a_panic};
+use super::settings::Progress;
 use crate::algorithm::groups::Groups;
 use crate::boot::Exchange;
 use crate::engine::crowd::Crowd;
@@ -19,7 +21,9 @@ use crate::transport::Region;
 
 /// The engine of this process, for one thread at a time.
 pub struct World {
-    engine: Room,
+    engine: Arc<Room>,
+    /// Who carries it on while no call does, where that is wanted.
+    attendant: Option<Attendant>,
     /// Who wants it.
     crowd: Arc<Crowd>,
     /// Something is done, or nobody carries the engine on any more.
@@ -61,15 +65,22 @@ pub(super) struct Farewell {
 }
 
 impl World {
+    /// With an attendant where `progress` is a thread's; fails where there is none to be had.
     pub(super) fn new(
         engine: Engine,
         layout: Option<Layout>,
         hierarchy: Hierarchy,
+        progress: Progress,
         farewell: Option<Farewell>,
-    ) -> Arc<Self> {
-        Arc::new(World {
-            crowd: engine.crowd(),
-            engine: Room::new(engine),
+    ) -> Result<Arc<Self>> {
+        let crowd = engine.crowd();
+        let door = (progress == Progress::Thread).then(|| Arc::new(Door::new()));
+        let engine = Arc::new(Room::new(engine, door.clone()));
+        let attendant = door.map(|door| Attendant::begin(&engine, door)).transpose()?;
+        Ok(Arc::new(World {
+            crowd,
+            engine,
+            attendant,
             changed: Condvar::new(),
             next: AtomicU32::new(0),
             raw_windows: Mutex::default(),
@@ -77,7 +88,12 @@ impl World {
             layout,
             hierarchy,
             farewell: farewell.map(Mutex::new),
-        })
+        }))
+    }
+
+    /// Whether calls that were started go on by themselves.
+    pub(super) fn has_attendant(&self) -> bool {
+        self.attendant.is_some()
     }
 
     /// Some ranks of the world by the nodes that they share, and their domains there.
@@ -322,7 +338,18 @@ impl World {
         self.bid_farewell()
     }
 
+    /// Nobody but who calls this carries the engine on any more.
+    fn dismiss_attendant(&mut self) {
+        let Some(attendant) = self.attendant.take() else { return };
+        match self.engine.is_own() {
+            true => attendant.dismiss(|| drop(self.engine_at_the_end())),
+            // A forked child has no such thread.
+            false => std::mem::forget(attendant),
+        }
+    }
+
     fn bid_farewell(&mut self) -> Result<()> {
+        self.dismiss_attendant();
         let Some(farewell) = self.farewell.take().filter(|_| self.engine.is_own()) else { return Ok(()) };
         self.spare.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -339,6 +366,7 @@ impl Drop for World {
     /// Leaves in good order, unless a panic is on its way: then the others hear that this rank is lost.
     fn drop(&mut self) {
         if std::thread::panicking() {
+            self.dismiss_attendant();
             return;
         }
         // A drop returns nothing; what goes wrong last is told where a user looks.

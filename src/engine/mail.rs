@@ -195,6 +195,11 @@ impl Engine {
         if self.cleared.is_some_and(|at| at.elapsed() < pause) || !self.stands_still(handle) {
             return Ok(());
         }
+        self.clear_slots()
+    }
+
+    /// Copies what waits for calls to come out of its slots.
+    pub(super) fn clear_slots(&mut self) -> Result<()> {
         (self.jammed, self.cleared) = (false, Some(Instant::now()));
         self.waiting.iter_mut().for_each(|waiting| waiting.copy_out(&mut self.io.slots));
         self.pay()

@@ -62,6 +62,8 @@ pub struct Wait {
     entered: Option<u64>,
     /// They are told what it waits for, too.
     announced: bool,
+    /// The program does not wait: only its [attendant](Vigil::watch_unawaited) does.
+    unawaited: bool,
     question: Option<Question>,
     ask_at: Duration,
     tell_at: Option<Duration>,
@@ -95,6 +97,7 @@ impl Wait {
             stirs,
             entered,
             announced: false,
+            unawaited: false,
             question: None,
             ask_at: ASK_AFTER,
             tell_at,
@@ -184,8 +187,39 @@ impl Vigil {
         stirs: u64,
         waiting: impl FnOnce() -> Waiting,
     ) -> Result<()> {
+        if let Some(wait) = watched.as_mut().filter(|wait| wait.unawaited) {
+            // Now it does wait.
+            *wait = Wait::new(Instant::now(), stirs, wait.entered, self.limits.tell);
+        }
+        self.watch_within(self.limits, watched, stirs, waiting)
+    }
+
+    /// The same for an operation that is under way while the program does something else: its wait, however long, is not told,
+    /// and no error. What the program waits for itself, now and then, keeps its time.
+    pub fn watch_unawaited(
+        &mut self,
+        watched: &mut Option<Wait>,
+        stirs: u64,
+        waiting: impl FnOnce() -> Waiting,
+    ) -> Result<()> {
+        if watched.as_ref().is_some_and(|wait| !wait.unawaited) {
+            self.attends(watched);
+            return Ok(());
+        }
+        self.watch_within(Limits { tell: None, end: None }, watched, stirs, waiting)?;
+        watched.iter_mut().for_each(|wait| wait.unawaited = true);
+        Ok(())
+    }
+
+    fn watch_within(
+        &mut self,
+        limits: Limits,
+        watched: &mut Option<Wait>,
+        stirs: u64,
+        waiting: impl FnOnce() -> Waiting,
+    ) -> Result<()> {
         self.check()?;
-        let (now, tell_at) = (Instant::now(), self.limits.tell);
+        let (now, tell_at) = (Instant::now(), limits.tell);
         let wait = watched.get_or_insert_with(|| Wait::new(now, stirs, None, tell_at));
         wait.look(now);
         if let Some(name) = wait.entered {
@@ -202,7 +236,7 @@ impl Vigil {
             return Ok(());
         }
         let reached = |at: Option<Duration>| at.is_some_and(|at| wait.lasted >= at);
-        let (tells, ends) = (reached(wait.tell_at), reached(self.limits.end));
+        let (tells, ends) = (reached(wait.tell_at), reached(limits.end));
         if wait.lasted < ASK_AFTER && !tells && !ends {
             return Ok(());
         }

@@ -61,6 +61,21 @@ impl Engine {
         waited.map_err(|error| self.fail(error))
     }
 
+    /// Carries on what no thread waits for, until nothing of that is left, or others want in.
+    ///
+    /// It sleeps whenever nothing happens: the program computes meanwhile. And as the program does not wait, no wait is told,
+    /// or ends in an error for its length; but ranks that disagree about a call hear of it, and others are told what it waits for.
+    pub fn attend(&mut self) -> Result<()> {
+        self.check()?;
+        self.attend_or_err().map_err(|error| self.fail(error))
+    }
+
+    /// Whether something is under way that no thread waits for, or carries on.
+    pub fn is_left_alone(&self) -> bool {
+        let mut operations = self.operations.iter().flatten();
+        !self.carried && self.awaiting == 0 && operations.any(|entry| !entry.operation.is_done())
+    }
+
     /// Goes on as the one that waits, after having let others in.
     pub fn wait_on(&mut self, handle: Handle) -> Result<Waited> {
         self.carried = false;
@@ -132,6 +147,30 @@ impl Engine {
         Ok(Waited::Done)
     }
 
+    fn attend_or_err(&mut self) -> Result<()> {
+        while self.is_left_alone() && !self.crowd.is_outside() {
+            if !self.is_quiet() && self.progress()? {
+                continue;
+            }
+            self.watch_unawaited()?;
+            self.nap(false)?;
+            if self.jammed && self.is_quiet() {
+                self.clear_slots()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks after what is under way, in the program's stead.
+    fn watch_unawaited(&mut self) -> Result<()> {
+        let unawaited = |entry: &&mut Entry| !entry.operation.is_done();
+        for entry in self.operations.iter_mut().flatten().filter(unawaited) {
+            let Entry { operation, stirs, wait, .. } = entry;
+            self.vigil.watch_unawaited(wait, *stirs, || operation.waiting())?;
+        }
+        self.vigil.check()
+    }
+
     /// Whether progress would do nothing: most looks, while a rank waits, are no more than this.
     pub(super) fn is_quiet(&self) -> bool {
         !self.held_up && self.events.is_empty() && self.io.transport.is_quiet()
@@ -199,7 +238,12 @@ impl Engine {
         if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
             meanwhile();
         }
-        let nap = if self.held_up || self.jammed || self.meanwhile.is_some() { SHORT_NAP } else { NAP };
+        self.nap(self.meanwhile.is_some())
+    }
+
+    /// Sleeps until something comes, or somebody wants in; not for long where that is `restless`.
+    fn nap(&mut self, restless: bool) -> Result<()> {
+        let nap = if self.held_up || self.jammed || restless { SHORT_NAP } else { NAP };
         let bell = self.crowd.wake();
         let slept = match self.vigil.wake() {
             Some(news) => self.io.transport.sleep(&[bell, news], nap),

@@ -87,6 +87,11 @@ fn an_interface_that_is_not_there() {
 #[test]
 fn malformed_variables() {
     for (name, value, words) in [
+        (
+            "CIRCULANT_PROGRESS",
+            "async",
+            "CIRCULANT_PROGRESS=async is no kind of progress; take calls or thread",
+        ),
         ("CIRCULANT_STALL", "soon", "CIRCULANT_STALL=soon is no number of seconds"),
         ("CIRCULANT_DOMAINS", "L3", "CIRCULANT_DOMAINS=L3 is no kind of domain, and no number of them"),
         ("CIRCULANT_LEADERS", "none", "CIRCULANT_LEADERS=none is no number of leaders; take one from 1 on"),

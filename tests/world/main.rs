@@ -13,6 +13,7 @@ mod groups;
 mod job;
 mod kills;
 mod operators;
+mod progress;
 mod rank;
 mod refusals;
 mod sample;

@@ -19,9 +19,11 @@
 //! | `forbid` | from now on the kernel refuses this process to write other processes' memory |
 //! | `fork` | a child makes a call, which is refused, drops all that it has, and ends well |
 //! | `sleep` SECONDS | does something else |
+//! | `mark` FILE, `until` FILE | leaves a file; does something else until it is there |
 //! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::str::FromStr;
 
 use circulant::boot::{self, Exchange};
@@ -31,7 +33,7 @@ use circulant::fold::Sum;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getpid, kill_process, setrlimit, waitpid};
 
 use crate::wanted::{Rest, Wanted};
-use crate::ways::{world_by_files, world_by_id};
+use crate::ways::{find, leave, world_by_files, world_by_id};
 
 /// The script of all ranks; that of rank 3 alone is in the same name with `_3`.
 pub const SCRIPT: &str = "WORLD_TEST_SCRIPT";
@@ -101,6 +103,8 @@ impl Rank {
                 "forbid" => forbid_writev().expect("a process may forbid itself something"),
                 "fork" => self.fork(),
                 "sleep" => std::thread::sleep(std::time::Duration::from_secs(next(words))),
+                "mark" => leave(Path::new(&next::<String>(words)), b""),
+                "until" => drop(find(Path::new(&next::<String>(words)))),
                 "exit" | "panic" | "abort" | "kill" | "stop" | "hang" => be_of_no_more_use(word),
                 call => self.call(call)?,
             }

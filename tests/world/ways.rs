@@ -69,14 +69,14 @@ fn own_place() -> Place {
 }
 
 /// Leaves a file that is whole as soon as it is there.
-fn leave(file: &Path, bytes: &[u8]) {
+pub fn leave(file: &Path, bytes: &[u8]) {
     let unfinished = file.with_extension("unfinished");
     fs::write(&unfinished, bytes).unwrap();
     fs::rename(unfinished, file).unwrap();
 }
 
 /// What is in a file, once it is there.
-fn find(file: &Path) -> Vec<u8> {
+pub fn find(file: &Path) -> Vec<u8> {
     loop {
         match fs::read(file) {
             Err(error) if error.kind() == ErrorKind::NotFound => thread::sleep(Duration::from_millis(1)),

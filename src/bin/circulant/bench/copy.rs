@@ -163,6 +163,9 @@ fn row(comm: &Communicator, what: &'static str, bytes: usize, times: Vec<f64>) -
         root: None,
         rest_s: 0.0,
         fresh: false,
+        call_us: None,
+        compute_us: None,
+        overlap_percent: None,
         // By the segments of shared memory, whatever carries the ranks' puts.
         transport: "-".into(),
     }

@@ -40,11 +40,15 @@ pub struct Row {
     pub transport: String,
     /// Whether to write the input and to read what comes out is in the time.
     pub fresh: bool,
+    /// What the call alone, and the computation beside it alone, take; and how much of the shorter one they save together.
+    pub call_us: Option<f64>,
+    pub compute_us: Option<f64>,
+    pub overlap_percent: Option<f64>,
 }
 
 impl Row {
     /// The names of the columns, for csv. Scripts go by their places: what is new stands behind.
-    pub const HEAD: &str = "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us,tense,root,rest_s,transport,fresh";
+    pub const HEAD: &str = "library,collective,kind,algorithm,ranks,nodes,bytes,blocks,min_us,median_us,max_us,tense,root,rest_s,transport,fresh,call_us,compute_us,overlap_percent";
 }
 
 /// Least, median and largest of some times, in microseconds to the nanosecond.

@@ -38,7 +38,7 @@ pub struct Arguments {
 }
 
 /// The variables that are read, and what they are for.
-const VARIABLES: [(&str, &str); 24] = [
+const VARIABLES: [(&str, &str); 25] = [
     ("CIRCULANT_PROVIDER", "the provider, by name; shm, or shm+NAME"),
     ("CIRCULANT_INTERFACE", "the interface or address, where there are several"),
     (
@@ -48,6 +48,7 @@ const VARIABLES: [(&str, &str); 24] = [
     ("CIRCULANT_DOMAINS", "by which domains of a node calls go: numa, cache, or so many; by none if not set"),
     ("CIRCULANT_LEADERS", "how many leaders a node has; 1 if not set"),
     ("CIRCULANT_COSTS", "us a put, ns a byte, as 2.0,0.1, from which choices follow; measured if not set"),
+    ("CIRCULANT_PROGRESS", "what carries on calls that were started: calls, or a thread; calls if not set"),
     ("CIRCULANT_STALL", "seconds after which a wait is told; 0: never; 10 if not set"),
     ("CIRCULANT_TIMEOUT", "seconds after which a wait is an error; never if not set"),
     ("CIRCULANT_LIBFABRIC", "the library's file"),

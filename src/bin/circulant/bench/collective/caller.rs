@@ -11,6 +11,7 @@ use circulant::fold::Sum;
 use clap::ValueEnum;
 
 use super::CALL;
+use super::overlap::Meanwhile;
 use super::subject::Subject;
 
 /// In which form the collective is called.
@@ -86,7 +87,8 @@ pub enum Caller {
     Window(Window<i32>, Call<i32>),
     /// `None` only after an error.
     Started(Option<Window<i32>>, Call<i32>),
-    Prepared(Prepared<i32>),
+    /// Whether something is done between its start and its wait.
+    Prepared(Prepared<i32>, bool),
     Kept {
         input: Vec<i32>,
         output: Vec<i32>,
@@ -94,30 +96,45 @@ pub enum Caller {
 }
 
 impl Caller {
-    pub fn new(comm: &Communicator, tense: Tense, memory: Memory, call: Call<i32>) -> Result<Self> {
+    /// One that `overlaps` is started and waited for, even if it could be run.
+    pub fn new(
+        comm: &Communicator,
+        tense: Tense,
+        memory: Memory,
+        call: Call<i32>,
+        overlaps: bool,
+    ) -> Result<Self> {
         Ok(match memory {
             Memory::Slice(data) => Caller::Slice(data, call),
             Memory::Window(window) if tense == Tense::Started => Caller::Started(Some(window), call),
             Memory::Window(window) if tense == Tense::Prepared => {
-                Caller::Prepared(comm.prepare(window, call)?)
+                Caller::Prepared(comm.prepare(window, call)?, overlaps)
             }
             Memory::Window(window) => Caller::Window(window, call),
             Memory::Kept { input, output } => Caller::Kept { input, output },
         })
     }
 
-    pub fn call(&mut self, comm: &Communicator, subject: &Subject) -> Result<()> {
+    /// Makes it; one in the background has time for something `meanwhile`.
+    pub fn call(&mut self, comm: &Communicator, subject: &Subject, meanwhile: Meanwhile<'_>) -> Result<()> {
         match self {
             Caller::Barrier(algorithm) => comm.barrier_by(algorithm),
             Caller::Slice(data, call) => comm.run(data, &*call),
             Caller::Window(window, call) => comm.run_window(window, &*call),
             Caller::Started(place, call) => {
                 if let Some(window) = place.take() {
-                    *place = Some(comm.start(window, &*call)?.wait()?);
+                    let request = comm.start(window, &*call)?;
+                    meanwhile();
+                    *place = Some(request.wait()?);
                 }
                 Ok(())
             }
-            Caller::Prepared(prepared) => prepared.run(),
+            Caller::Prepared(prepared, false) => prepared.run(),
+            Caller::Prepared(prepared, true) => {
+                let running = prepared.start()?;
+                meanwhile();
+                running.wait()
+            }
             Caller::Kept { input, output } => by_name(comm, subject, input, output),
         }
     }
@@ -170,7 +187,7 @@ impl Caller {
             Caller::Slice(data, _) => data,
             Caller::Window(window, _) => window,
             Caller::Started(place, _) => place.as_deref_mut().unwrap_or_default(),
-            Caller::Prepared(prepared) => prepared.window()?,
+            Caller::Prepared(prepared, _) => prepared.window()?,
         })
     }
 }

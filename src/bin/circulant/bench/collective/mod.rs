@@ -4,6 +4,7 @@
 
 mod caller;
 mod check;
+mod overlap;
 mod report;
 mod subject;
 
@@ -31,6 +32,7 @@ use super::timing::Timing;
 use crate::fit::{self, counted};
 use crate::{Failure, Outcome};
 use caller::{Caller, Memory, Tense};
+use overlap::{NOTHING, Overlap};
 use report::{Cell, Report};
 use subject::{Kind, Subject};
 
@@ -102,6 +104,11 @@ pub struct Arguments {
     /// after it. Without, inputs stay as they are, which some ways between caches gain by
     #[arg(long)]
     fresh: bool,
+
+    /// Compute between the start of a call and the wait for it, for about as long as it takes: how much of the shorter of
+    /// the two is saved; with --tense started or prepared
+    #[arg(long)]
+    overlap: bool,
 
     /// After the timed loop, verify every element on every rank, with new data in each of three iterations
     #[arg(long)]
@@ -193,6 +200,15 @@ impl Arguments {
         if let (Tense::Kept, Some(option)) = (self.tense, given(by_hand)) {
             return refused(option, "a call that keeps its input takes the library's choice");
         }
+        let in_background = matches!(self.tense, Tense::Started | Tense::Prepared);
+        if self.overlap && !in_background {
+            let what = format!("--overlap with --tense {}", self.tense.name());
+            return Err(Error::argument(&*call, what, "take --tense started or prepared"));
+        }
+        let beside = [("--fresh", self.fresh), ("--algorithm all", self.compares())];
+        if let (true, Some(option)) = (self.overlap, given(beside)) {
+            return refused(option, "--overlap has columns and times of its own");
+        }
         if self.domains.is_some() {
             fit::check_use(&call, collective, None, &fit::DOMAINS)?;
         }
@@ -203,6 +219,7 @@ impl Arguments {
             ("-m", self.sizes.is_some()),
             ("-x", self.factor.is_some()),
             ("--tense", self.tense != Tense::Slice),
+            ("--overlap", self.overlap),
             ("--blocks", self.blocks.is_some()),
         ];
         if let (Collective::Barrier, Some(option)) = (collective, given(of_data)) {
@@ -305,7 +322,7 @@ impl Arguments {
     fn measure_all(&self, comm: &Communicator, collective: Collective) -> std::result::Result<(), Failure> {
         let algorithms = self.algorithms(comm, collective);
         let columns = self.compares().then(|| algorithms.iter().flatten().map(String::as_str).collect());
-        let mut report = (comm.rank() == 0).then(|| Report::new(self.format, columns));
+        let mut report = (comm.rank() == 0).then(|| Report::new(self.format, columns, self.overlap));
         let subjects: Vec<_> =
             self.kinds().into_iter().map(|kind| self.subjects(comm, collective, kind)).collect();
         let mut written = Ok(());
@@ -398,20 +415,28 @@ impl Arguments {
     ) -> std::result::Result<Row, Failure> {
         let memory = agreed(comm, Memory::new(comm, self.tense, subject))?;
         let mut caller = match subject.call() {
-            Some(call) => Caller::new(comm, self.tense, memory, self.arranged(call, algorithm))?,
+            Some(call) => {
+                Caller::new(comm, self.tense, memory, self.arranged(call, algorithm), self.overlap)?
+            }
             None => Caller::Barrier(choice.algorithm),
         };
         let timing = Timing { seconds: self.seconds, rest: self.rest.unwrap_or_default() };
         let mut value = 0_i32;
         let times = timing.iterate(comm, &mut || {
             if !self.fresh {
-                return caller.call(comm, subject);
+                return caller.call(comm, subject, NOTHING);
             }
             value = value.wrapping_add(1);
             caller.renew(subject, value)?;
-            caller.call(comm, subject)?;
+            caller.call(comm, subject, NOTHING)?;
             caller.look(subject)
         })?;
+        let (times, overlap) = match self.overlap {
+            true => {
+                overlap::measure(comm, timing, times, &mut |meanwhile| caller.call(comm, subject, meanwhile))?
+            }
+            false => (times, None),
+        };
         if self.check {
             check::check(comm, subject, &mut caller)?;
         }
@@ -435,6 +460,9 @@ impl Arguments {
             rest_s: self.rest.unwrap_or_default().as_secs_f64(),
             fresh: self.fresh,
             transport: comm.transport(),
+            call_us: overlap.map(|overlap| overlap.call_us),
+            compute_us: overlap.map(|overlap| overlap.compute_us),
+            overlap_percent: overlap.map(Overlap::percent),
         })
     }
 

@@ -36,6 +36,8 @@ pub struct Report {
     columns: Option<Vec<String>>,
     /// Why there are gaps in the table, and since which size: one for an algorithm.
     gaps: Vec<Gap>,
+    /// Whether ranks compute beside their calls.
+    overlaps: bool,
     bar: ProgressBar,
 }
 
@@ -47,9 +49,9 @@ struct Gap {
 }
 
 impl Report {
-    pub fn new(format: Format, columns: Option<Vec<&str>>) -> Self {
+    pub fn new(format: Format, columns: Option<Vec<&str>>, overlaps: bool) -> Self {
         let columns = columns.map(|names| names.into_iter().map(str::to_owned).collect());
-        Report { format, columns, gaps: Vec::new(), bar: ProgressBar::hidden() }
+        Report { format, columns, gaps: Vec::new(), overlaps, bar: ProgressBar::hidden() }
     }
 
     /// What stands above everything; so many measurements will follow.
@@ -61,7 +63,10 @@ impl Report {
     ) -> io::Result<()> {
         self.bar = progress_bar(measurements);
         match self.format {
-            Format::Osu => self.print(|out| world(out, comm, collective)),
+            Format::Osu => self.print(|out| {
+                world(out, comm, collective)?;
+                if self.overlaps { beside(out, comm) } else { Ok(()) }
+            }),
             Format::Csv => self.print(|out| writeln!(out, "{}", Row::HEAD)),
             Format::Json => Ok(()),
         }
@@ -78,6 +83,11 @@ impl Report {
             }
             match &self.columns {
                 Some(names) => writeln!(out, "{}", matrix_head(names)),
+                None if self.overlaps => writeln!(
+                    out,
+                    "{:>10} {:>18} {:>7} {:>12} {:>12} {:>12} {:>10}",
+                    "bytes", "algorithm", "blocks", "call us", "compute us", "both us", "overlap"
+                ),
                 None => writeln!(
                     out,
                     "{:>10} {:>18} {:>7} {:>12} {:>12} {:>12} {:>10}",
@@ -202,7 +212,26 @@ fn world(out: &mut dyn Write, comm: &Communicator, collective: Collective) -> io
     writeln!(out, "# a put costs {put:.1} us, a byte {byte:.3} ns; ranks to a core: {:.1}", costs.crowd)
 }
 
+/// What is done beside calls, and who carries these on meanwhile.
+fn beside(out: &mut dyn Write, comm: &Communicator) -> io::Result<()> {
+    let who = match comm.has_progress_thread() {
+        true => "by a thread",
+        false => "by nobody (CIRCULANT_PROGRESS=thread)",
+    };
+    writeln!(
+        out,
+        "# both: started, computed for about as long as the call takes, waited for; carried on meanwhile {who}"
+    )
+}
+
 fn line(out: &mut dyn Write, row: &Row) -> io::Result<()> {
+    if let (Some(call), Some(compute), Some(overlap)) = (row.call_us, row.compute_us, row.overlap_percent) {
+        return writeln!(
+            out,
+            "{:>10} {:>18} {:>7} {call:>12.2} {compute:>12.2} {:>12.2} {overlap:>8.0} %",
+            row.bytes, row.algorithm, row.blocks, row.median_us
+        );
+    }
     let rate = row.bytes as f64 / row.median_us.max(1e-3);
     writeln!(
         out,
@@ -256,6 +285,9 @@ mod tests {
             rest_s: 0.0,
             fresh: false,
             transport: "shm".into(),
+            call_us: None,
+            compute_us: None,
+            overlap_percent: None,
         })
     }
 
@@ -272,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_told_once_with_the_size_where_it_begins() {
-        let mut report = Report::new(Format::Osu, Some(vec!["circulant", "mst"]));
+        let mut report = Report::new(Format::Osu, Some(vec!["circulant", "mst"]), false);
         for bytes in [4, 16, 64] {
             let mst = if bytes < 16 { measured("mst", 1.0) } else { Cell::Refused("too long".into()) };
             report.note_gaps(bytes, &[measured("circulant", 1.0), mst]);
