@@ -38,13 +38,15 @@
  * circulant_window_alloc.
  *
  * Tenses. Each collective is there at once, started (..._start) and prepared (..._prepare); circulant_wait ends
- * the latter two. They make progress in calls of this library, not by themselves. In a process, each world has at
- * most 1024 operations under way or prepared at one time, on all its communicators; one more is CIRCULANT_ERR_ARGUMENT.
+ * the latter two. They make progress in calls of this library, and by themselves, on a thread of its own, where
+ * CIRCULANT_PROGRESS=thread is set; operators are called there, too. In a process, each world has at most 1024
+ * operations under way or prepared at one time, on all its communicators; one more is CIRCULANT_ERR_ARGUMENT.
  *
- * Threads. Any function may be called on any thread. On one communicator all ranks make the same collective calls,
- * in all three tenses, in the same order, so threads that share one must agree on an order; a request is
- * started by one thread at a time; several may wait for it, and one give it up meanwhile: all return when it is done.
- * Who comes to a started request after that finds CIRCULANT_ERR_HANDLE. Sentences belong to threads.
+ * Threads. Any function may be called on any thread that has 32 KiB of stack left. On one communicator all ranks
+ * make the same collective calls, in all three tenses, in the same order, so threads that share one must agree on an
+ * order; a request is started by one thread at a time; several may wait for it, and one give it up meanwhile: all
+ * return when it is done. Who comes to a started request after that finds CIRCULANT_ERR_HANDLE. Sentences belong to
+ * threads.
  *
  * Not seen, so not an error: memory that is smaller than the counts say, memory given back while a request uses it,
  * strings without end, functions that throw. fork() after circulant_init leaves the library to the parent.
@@ -385,8 +387,8 @@ int circulant_finalize(circulant_comm *world);
 // Makes an id by which processes find each other: one process makes it, the program carries it to the others as it
 // likes, and each gives it to circulant_init_id with a rank of its own. It is used once.
 //
-// The process that made it listens until all ranks have joined, so it is to live until then. It may be a rank of any
-// number, or none.
+// The process that made it listens until all ranks have joined, by a thread and some descriptors, so it is to live until
+// then; an id that is never used keeps these to the end of the process. It may be a rank of any number, or none.
 //
 // Errors: CIRCULANT_ERR_BOOT where there is no port to listen at; CIRCULANT_ERR_NULL.
 int circulant_id_create(struct circulant_id *id);

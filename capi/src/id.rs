@@ -24,8 +24,8 @@ pub struct Id {
 /// Makes an id by which processes find each other: one process makes it, the program carries it to the others as it
 /// likes, and each gives it to circulant_init_id with a rank of its own. It is used once.
 ///
-/// The process that made it listens until all ranks have joined, so it is to live until then. It may be a rank of any
-/// number, or none.
+/// The process that made it listens until all ranks have joined, by a thread and some descriptors, so it is to live until
+/// then; an id that is never used keeps these to the end of the process. It may be a rank of any number, or none.
 ///
 /// Errors: CIRCULANT_ERR_BOOT where there is no port to listen at; CIRCULANT_ERR_NULL.
 #[unsafe(no_mangle)]

@@ -7,7 +7,8 @@
 //! does nothing.)
 //!
 //! Calls of MPI's that wait do not drive ours, nor does a program that computes. So while calls are under way a thread
-//! looks after them now and then, on all of which others may depend; it never calls MPI.
+//! looks after them now and then, on all of which others may depend; it never calls MPI. Where the library has a thread for that
+//! itself (`CIRCULANT_PROGRESS=thread`), it does not begin.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -106,10 +107,10 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
     // SAFETY: - `request` has room for a handle (the caller)
     let made = unsafe { background.make_request(request) };
     let handle = made.inspect_err(|_| background.state().taken.release_types())?;
-    all().get_or_insert_default().insert(handle, background);
+    all().get_or_insert_default().insert(handle, Arc::clone(&background));
     COUNT.fetch_add(1, Ordering::Release);
     if !prepared {
-        look_after();
+        background.is_to_be_looked_after();
     }
     Ok(())
 }
@@ -236,7 +237,7 @@ impl Background {
         *running = started.is_ok();
         self.failed.store(0, Ordering::Release);
         drop(state);
-        look_after();
+        self.is_to_be_looked_after();
         self.code(started)
     }
 
@@ -399,6 +400,13 @@ fn go_round() {
 }
 
 impl Background {
+    /// It is, unless the library has a thread that does.
+    fn is_to_be_looked_after(&self) {
+        if !self.served.comm.has_progress_thread() {
+            look_after();
+        }
+    }
+
     /// Whether it runs; makes progress, unless somebody does.
     fn is_looked_after(&self) -> bool {
         match self.state.try_lock() {

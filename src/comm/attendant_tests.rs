@@ -65,9 +65,10 @@ fn who_makes_calls_meanwhile_is_let_in() {
     });
 }
 
-/// Prepared ones are started again and again, and forgotten while they run.
+/// Prepared ones are started, and forgotten while they run; a rank that has nothing under way any more has all of it.
 #[test]
 fn what_is_forgotten_is_carried_to_its_end() {
+    let over = Barrier::new(4);
     on_threads(attended(4, 7), |comm| {
         for _ in 0..20 {
             let mut prepared =
@@ -76,6 +77,10 @@ fn what_is_forgotten_is_carried_to_its_end() {
             drop(prepared.start().unwrap());
             drop(prepared);
         }
+        while comm.vacancies() < MAX_OPERATIONS {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        over.wait();
         comm.barrier().unwrap();
     });
 }

@@ -194,7 +194,8 @@ impl Drop for RawWindow {
     }
 }
 
-/// A call on a caller's memory, in the background. It makes progress in this process's calls, not by itself.
+/// A call on a caller's memory, in the background. It makes progress in this process's calls, and by itself
+/// with [`Progress::Thread`](super::settings::Progress::Thread).
 ///
 /// To drop it waits until it is done, as its memory is the caller's.
 #[must_use = "its memory is in use until it is waited for"]

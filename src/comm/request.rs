@@ -139,7 +139,8 @@ impl Drop for Held {
     }
 }
 
-/// A call that has been started. It makes progress in this process's calls, not by itself.
+/// A call that has been started. It makes progress in this process's calls, and by itself
+/// with [`Progress::Thread`](super::settings::Progress::Thread).
 ///
 /// To drop it does no harm: the call goes on, and its window is given back to the system when it is
 /// done.

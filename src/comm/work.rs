@@ -155,12 +155,17 @@ impl Communicator {
             _ if !entry.suits(&self.groups) && entry.nesting == Nesting::Domains => {
                 let restriction = entry.restriction;
                 format!(
-                    "{restriction}, each bound to one, and several to one of them (see CIRCULANT_DOMAINS)"
+                    "it is for {restriction}; ranks of a node have to be bound to several of its domains, some of them to one (see CIRCULANT_DOMAINS)"
                 )
             }
             _ if !entry.suits(&self.groups) => {
                 let (nodes, ranks) = (self.groups.count(), self.groups.largest());
-                format!("{}, where these are on {nodes} nodes with {ranks} at most", entry.restriction)
+                let nodes = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
+                format!(
+                    "it is for {}; here {} ranks are on {nodes}, {ranks} on one at most",
+                    entry.restriction,
+                    self.size()
+                )
             }
             _ if entry.exchanges => format!("it takes {SMALL} bytes at most, on up to 48 ranks"),
             _ if entry.relays() && entry.fits(self.size()) => {

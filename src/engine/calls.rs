@@ -1,6 +1,8 @@
 //! The calls made on a communicator: their numbers, and what is remembered of those that are over.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
+
 use super::call::{Call, Signature, is_before};
 
 /// Operations that are remembered when they are over, to know what comes late from what is wrong.
@@ -13,7 +15,13 @@ pub struct Ledger {
     pages: Vec<(u32, Calls)>,
     /// Where the page of the last call is: it is likely to be the next one's.
     open: usize,
+    /// The latest communicators that were freed.
+    freed: VecDeque<u32>,
 }
+
+/// Communicators that are remembered when they are freed. Ranks that make new ones wait for each other there: none is
+/// so far behind that something comes for one before these.
+const FREED: usize = 4096;
 
 impl Ledger {
     /// Those on a communicator, if there are any.
@@ -44,11 +52,20 @@ impl Ledger {
         self.pages.iter_mut().for_each(|(_, calls)| calls.last = calls.last.wrapping_add(by));
     }
 
-    /// A communicator is used no more.
+    /// A communicator is used no more: what still comes for it comes late.
     pub fn close(&mut self, communicator: u32) {
+        if self.freed.len() == FREED {
+            self.freed.pop_front();
+        }
+        self.freed.push_back(communicator);
         if let Ok(at) = self.place(communicator) {
             self.pages.remove(at);
         }
+    }
+
+    /// Whether it was freed, and not long ago.
+    pub fn is_freed(&self, communicator: u32) -> bool {
+        self.freed.contains(&communicator)
     }
 
     /// Where its page is, or belongs.
@@ -106,7 +123,17 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use crate::collective::Collective;
+
+    #[test]
+    fn of_communicators_that_were_freed_the_latest_are_remembered() {
+        let mut ledger = Ledger::default();
+        let last = 3 * FREED as u32;
+        (0..=last).for_each(|number| ledger.close(number));
+        assert_eq!([last, last - 9, 9].map(|number| ledger.is_freed(number)), [true, true, false]);
+        assert_eq!(ledger.freed.len(), FREED);
+    }
 
     #[test]
     fn after_the_last_number_comes_the_first_again() {

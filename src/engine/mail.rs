@@ -148,9 +148,12 @@ impl Engine {
     /// A message for a call that is to come, which is given back, or that is over.
     fn take_without_operation(&mut self, message: Waiting) -> Result<Option<Waiting>> {
         let Call { communicator, number, .. } = message.header.call;
-        // Where none has been made, all are to come.
-        let to_come = self.calls.get(communicator).is_none_or(|calls| calls.is_to_come(number));
-        if to_come && !self.freed.contains(&communicator) {
+        let to_come = match self.calls.get(communicator) {
+            Some(calls) => calls.is_to_come(number),
+            // None has been made here, or none will be any more.
+            None => !self.calls.is_freed(communicator),
+        };
+        if to_come {
             return Ok(Some(message));
         }
         self.late(message).map(|()| None)
@@ -236,7 +239,6 @@ impl Engine {
         let calls = self.calls.get(call.communicator);
         let past = calls.and_then(|calls| calls.past(call.number));
         let harmless = !matches!(kind, Kind::Data { .. } | Kind::Shown { .. });
-        let freed = self.freed.contains(&call.communicator);
         let mine = match past {
             // Of a communicator that was freed, or so long ago that it is not remembered.
             None if harmless => {
@@ -247,7 +249,9 @@ impl Engine {
                 let_go(message.kept, &mut self.io.slots);
                 return Ok(());
             }
-            None if freed => "a call on a communicator that was freed here".to_owned(),
+            None if self.calls.is_freed(call.communicator) => {
+                "a call on a communicator that was freed here".to_owned()
+            }
             Some(past) if past.call == call => format!("{}, which is over here", call.signature),
             Some(past) => format!("{:#}", past.call.signature),
             None => "a call long past".to_owned(),

@@ -40,7 +40,6 @@ mod wait;
 pub use task::{Operands, Source, Task};
 pub use wait::Waited;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -81,8 +80,6 @@ pub struct Engine {
     operations: Vec<Option<Entry>>,
     rest: Rest,
     calls: Ledger,
-    /// Communicators that were freed here: what still comes for them comes late.
-    freed: HashSet<u32>,
     waiting: Vec<Waiting>,
     /// A neighbour may have no slot left for what is waited for, as messages for calls to come are in all of them.
     jammed: bool,
@@ -149,7 +146,6 @@ impl Engine {
             operations: Vec::new(),
             rest: Rest::default(),
             calls: Ledger::default(),
-            freed: HashSet::new(),
             waiting: Vec::new(),
             jammed: false,
             cleared: None,
@@ -322,7 +318,6 @@ impl Engine {
     pub fn free(&mut self, communicator: u32) {
         self.calls.close(communicator);
         self.rest.forget(communicator);
-        self.freed.insert(communicator);
     }
 
     /// From now on calls are the user's: those by which ranks have joined, on this communicator, are not counted with them,
@@ -375,15 +370,23 @@ impl Engine {
     /// Carries a task out, from beginning to end, where nobody else has the engine. See [`begin`](Self::begin).
     pub fn run(&mut self, task: Task) -> Result<()> {
         let handle = self.begin(task, None)?;
-        let done = loop {
-            match self.wait_on(handle) {
-                Ok(Waited::Done) => break Ok(()),
-                Ok(Waited::LetIn | Waited::ForAnother) => {}
-                Err(error) => break Err(error),
-            }
-        };
+        let done = self.finish(handle);
         self.forget(handle);
         done
+    }
+
+    /// Carries on what is under way, also what nobody asks for any more, to its end, where nobody else has the engine.
+    pub fn finish_all(&mut self) -> Result<()> {
+        (0..self.operations.len()).try_for_each(|handle| self.finish(handle))
+    }
+
+    fn finish(&mut self, handle: Handle) -> Result<()> {
+        loop {
+            match self.wait_on(handle)? {
+                Waited::Done => return Ok(()),
+                Waited::LetIn | Waited::ForAnother => {}
+            }
+        }
     }
 
     /// Begins to carry out a task. It is kept, when it is over, by what was asked for, to be

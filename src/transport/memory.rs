@@ -67,11 +67,7 @@ impl Memory {
             return Ok(Memory::nothing());
         }
         let pages = MmapMut::map_anon(len).map_err(|e| {
-            Error::transport(
-                "mmap",
-                format!("{e}, for a window of {len} bytes"),
-                "ask for less, or raise `ulimit -v`",
-            )
+            Error::transport("mmap", format!("{e}, for {len} bytes"), "ask for less, or raise `ulimit -v`")
         })?;
         let map = MmapRaw::from(pages);
         // Its own pointer: one that is made from a reference to a byte is good for that byte only.

@@ -47,3 +47,18 @@ fn a_rank_that_is_lost_meanwhile_is_told_at_the_next_call() {
         }
     }
 }
+
+/// Nobody waits for them, but their ranks do not leave before they are over.
+#[test]
+fn calls_that_are_forgotten_come_to_their_end() {
+    let calls = "allreduce:count=300000:tense=pending reduce:count=90000:tense=pending ".repeat(6);
+    for (nodes, provider) in [(1, ""), (2, ""), (1, "tcp")] {
+        let script = format!("world {calls} forget leave-world");
+        for job in [Job::new(4, &script), attended(4, nodes, provider, &script)] {
+            let job = job.on_nodes(nodes).set("CIRCULANT_PROVIDER", provider);
+            for end in job.meet().end() {
+                assert!(end.status.success(), "{end:?}");
+            }
+        }
+    }
+}

@@ -6,6 +6,7 @@
 //! | `by-id` FOLDER, `by-files` FOLDER | join by an id that is left there, by an allgather through files |
 //! | a collective, as `broadcast:root=2:count=100` | that call, every element verified (see `wanted`) |
 //! | `finish` | waits for what is pending, the latest first, and verifies it |
+//! | `forget` | lets go of what is pending |
 //! | `try` CALL | its error is told on the standard output, and the script goes on |
 //! | `for-ever` CALL | the same call without end |
 //! | `bits` COUNT ALGORITHM BLOCKS | says a digest of an allreduce of any floats, which must be near the serial sum |
@@ -75,6 +76,7 @@ impl Rank {
                 "on" => self.on = next(words),
                 "barrier" => self.comm().map_or(Ok(()), Communicator::barrier)?,
                 "finish" => self.finish()?,
+                "forget" => self.pending.clear(),
                 "try" => {
                     let error = self.call(&next::<String>(words)).expect_err("it cannot be done");
                     println!("refused: {error}");

@@ -46,6 +46,8 @@ pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Files that the launcher has open beside its ranks'.
 const FILES: u64 = 64;
+/// The least of them, those that it takes to start a rank included.
+const OWN_FILES: u64 = 21;
 /// The most ranks: more than a kernel has numbers for processes.
 pub const MOST: u32 = 1 << 22;
 
@@ -101,8 +103,7 @@ impl Job {
             return Err(Error::argument("run", what, format!("ask for at most {MOST}")));
         }
         let may_have = getrlimit(Resource::Nofile).maximum;
-        // A dozen are the launcher's own.
-        let least = self.files() - FILES + 12;
+        let least = self.files() - FILES + OWN_FILES;
         if may_have.is_some_and(|most| most < least) {
             let what = format!("{} ranks, which take {least} open files", self.ranks);
             return Err(Error::argument("run", what, "raise `ulimit -Hn`, or start fewer ranks"));

@@ -131,7 +131,7 @@ fn cure(error: Errno) -> &'static str {
 }
 
 fn refused(call: &str, error: Errno, len: usize, cure: &str) -> Error {
-    Error::transport(call, format!("{error}, for a window of {len} bytes"), cure)
+    Error::transport(call, format!("{error}, for shared memory of {len} bytes"), cure)
 }
 
 /// Beyond the limit on files the kernel would kill us.
@@ -158,7 +158,7 @@ fn check_room(len: usize, rest: usize) -> Result<()> {
     match (len > SMALL).then(room::left).flatten().filter(|room| room.bytes < rest as u64) {
         None => Ok(()),
         Some(Room { bytes, of }) => {
-            let what = format!("{of} has {bytes} bytes left, for a window of {len} bytes");
+            let what = format!("{of} has {bytes} bytes left, for shared memory of {len} bytes");
             Err(Error::transport("fallocate", what, of.cure()))
         }
     }
@@ -184,6 +184,6 @@ mod tests {
     #[test]
     fn what_the_machine_does_not_have_is_refused_with_its_cure() {
         let error = Segment::create(1 << 50).err().unwrap().to_string();
-        assert!(error.contains("for a window of 1125899906842624 bytes; ask for less"), "{error}");
+        assert!(error.contains("for shared memory of 1125899906842624 bytes; ask for less"), "{error}");
     }
 }

@@ -61,7 +61,8 @@ pub fn measure(
 ) -> Result<(Vec<f64>, Option<Overlap>)> {
     let median = |times: Vec<f64>| rows::summary(times).1;
     let call_us = median(alone);
-    let work = Work::of(call_us);
+    // Ranks that share a core take turns at it.
+    let work = Work::of(call_us / comm.costs().crowd);
     let compute = timing.iterate(comm, &mut || {
         work.be_done();
         Ok(())
