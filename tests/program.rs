@@ -139,20 +139,30 @@ fn rows_for_programs_say_all_that_was_asked_for_and_end_with_it() {
     let lines: Vec<Vec<_>> = text.lines().map(|line| line.split(',').collect()).collect();
     let [head, row] = &lines[..] else { panic!("{text}") };
     assert_eq!(head[..2], ["library", "collective"]);
-    assert_eq!(head[9..], ["median_us", "max_us", "tense", "root", "rest_s", "transport", "fresh"]);
+    assert_eq!(head[9..16], ["median_us", "max_us", "tense", "root", "rest_s", "transport", "fresh"]);
+    assert_eq!(head[16..], ["call_us", "compute_us", "overlap_percent"]);
     assert_eq!(row[11..14], ["window", "1", "0.001"]);
-    assert!(row[14].starts_with("shm") && row[15] == "false", "{text}");
+    assert!(row[14].starts_with("shm") && row[15..] == ["false", "", "", ""], "{text}");
     for collective in ["broadcast", "gather", "alltoall"] {
         for tense in ["slice", "window", "prepared", "kept"] {
             let turn = format!(
                 "bench {collective} -n 2 -m 64K:64K -t 0 --tense {tense} --fresh --check --format csv"
             );
-            assert!(out(&run(&turn)).trim_end().ends_with(",true"), "{turn}");
+            assert!(out(&run(&turn)).trim_end().ends_with(",true,,,"), "{turn}");
         }
     }
     let json = out(&run("bench allreduce -n 2 -m 8 -t 0 --check --format json"));
     assert!(json.contains(r#""tense":"slice","root":null,"rest_s":0.0,"transport":"shm"#), "{json}");
     assert_eq!(json.lines().count(), 1, "{json}");
+    for tense in ["started", "prepared"] {
+        let beside =
+            format!("bench allreduce -n 2 -m 64K:64K -t 0 --tense {tense} --overlap --check --format csv");
+        let text = out(&run(&beside));
+        let numbers: Vec<f64> =
+            text.trim_end().rsplit(',').take(3).map(|number| number.parse().unwrap()).collect();
+        assert!(numbers[0] <= 100.0 && numbers.iter().all(|&number| number >= 0.0), "{text}");
+        assert!(numbers[1..].iter().all(|&number| number > 0.0), "{text}");
+    }
     let put = out(&run("bench put -n 2 -m 8 -t 0 --provider shm --format csv"));
     let mut lines = put.lines();
     assert!(lines.next().unwrap().ends_with(",messages_per_s,transport"), "{put}");

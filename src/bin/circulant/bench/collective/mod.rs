@@ -127,6 +127,7 @@ pub fn after_help(collective: Collective) -> String {
         ("-n 8 -m 1K:4M -x 2 --check", "every element verified"),
         ("-n 8 --algorithm all -t 0.1", "all in one table"),
         ("-n 8 --tense kept", "keeping the input, as MPI does"),
+        ("-n 2 --tense started --overlap", "beside a computation"),
     ];
     if collective.has_counts() {
         examples.insert(2, ("-n 9 --kind all", "equal, unequal, all at one"));
@@ -537,6 +538,12 @@ mod tests {
         assert!(said(Alltoall, 4, "--domains 2").contains("alltoall knows no domains"));
         assert!(said(Allgather, 4, "--leaders 2").contains("allgather takes no number of leaders"));
         assert_eq!(said(Allreduce, 4, "--domains numa --leaders 2"), "");
+        assert!(said(Allreduce, 4, "--overlap").contains("take --tense started or prepared"));
+        assert!(
+            said(Allreduce, 4, "--tense started --overlap --fresh")
+                .contains("--fresh: --overlap has columns and times of its own")
+        );
+        assert_eq!(said(Allreduce, 4, "--tense prepared --overlap --blocks 3"), "");
         for fine in
             ["--kind all --algorithm ring", "--kind degenerate", "--tense kept", "--algorithm all --blocks 2"]
         {
