@@ -63,6 +63,11 @@ impl Door {
         wanted
     }
 
+    /// Whether it is never opened again.
+    fn is_shut(&self) -> bool {
+        *self.knocked() == Knock::Dismissed
+    }
+
     fn knocked(&self) -> MutexGuard<'_, Knock> {
         self.knocked.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,8 +84,11 @@ impl Attendant {
             while its_door.pass() {
                 // Whoever is in there opens the door again, if need be.
                 let Some(mut engine) = room.enter_if_free() else { continue };
-                // What goes wrong, the next call tells.
-                let _ = engine.attend();
+                // Whoever dismisses it comes in after that, and so either calls it out, or was there before.
+                if !its_door.is_shut() {
+                    // What goes wrong, the next call tells.
+                    let _ = engine.attend();
+                }
             }
         };
         let refused = |error: std::io::Error| {

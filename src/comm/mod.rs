@@ -201,7 +201,7 @@ impl Communicator {
     }
 
     /// Whether calls that were started go on while the program computes, by a thread of their own
-    /// ([`Progress::Thread`](settings::Progress::Thread)).
+    /// ([`Progress::Thread`]).
     pub fn has_progress_thread(&self) -> bool {
         self.world.has_attendant()
     }
