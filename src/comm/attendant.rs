@@ -4,10 +4,11 @@
 //! only while nobody else wants it, so a call that is waited for, or tested, is the program's own thread's.
 #![forbid(unsafe_code)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::inside::Room;
+use super::inside::{Room, panicked};
 use crate::error::{Error, Result};
 use crate::threads;
 
@@ -85,9 +86,12 @@ impl Attendant {
                 // Whoever is in there opens the door again, if need be.
                 let Some(mut engine) = room.enter_if_free() else { continue };
                 // Whoever dismisses it comes in after that, and so either calls it out, or was there before.
-                if !its_door.is_shut() {
-                    // What goes wrong, the next call tells.
-                    let _ = engine.attend();
+                if its_door.is_shut() {
+                    return;
+                }
+                // What goes wrong, the next call tells; all other ranks hear of it at once.
+                if catch_unwind(AssertUnwindSafe(|| engine.attend())).is_err() {
+                    engine.give_up(panicked());
                 }
             }
         };

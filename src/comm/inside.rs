@@ -140,7 +140,7 @@ impl Drop for Inside<'_> {
     fn drop(&mut self) {
         let Some(mut engine) = self.engine.take() else { return };
         let operators = engine.discarded();
-        let door = self.door.filter(|_| engine.is_left_alone());
+        let door = self.door.filter(|_| self.room.is_own() && engine.is_left_alone());
         self.room.owner.store(0, Ordering::Relaxed);
         drop(engine);
         // Not before the engine is free: the attendant goes away again where it is not.
@@ -152,8 +152,13 @@ impl Drop for Inside<'_> {
 /// After a panic inside it nothing can be said about the engine's state, so its traffic ends.
 pub(super) fn after_a_panic<'r>(poisoned: PoisonError<MutexGuard<'r, Engine>>) -> MutexGuard<'r, Engine> {
     let mut engine = poisoned.into_inner();
-    engine.give_up(Error::transport("engine", "a thread panicked in a call", "see its message"));
+    engine.give_up(panicked());
     engine
+}
+
+/// What is told of a panic, whose own message is said where it happens.
+pub(super) fn panicked() -> Error {
+    Error::transport("engine", "a thread panicked in a call", "see its message")
 }
 
 /// What no other thread is called that lives.

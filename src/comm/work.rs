@@ -162,7 +162,7 @@ impl Communicator {
                 let (nodes, ranks) = (self.groups.count(), self.groups.largest());
                 let nodes = if nodes == 1 { "one node".to_owned() } else { format!("{nodes} nodes") };
                 format!(
-                    "it is for {}; here {} ranks are on {nodes}, {ranks} on one at most",
+                    "it is for {}; here {} ranks are on {nodes}, at most {ranks} on one",
                     entry.restriction,
                     self.size()
                 )

@@ -355,10 +355,8 @@ impl World {
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
         // What broke the engine before, a call has returned; it is not told twice.
-        let last = match engine.check() {
-            Ok(()) => engine.finish_all().and_then(|()| task(&engine)).and_then(|task| engine.run(task)),
-            Err(_) => Ok(()),
-        };
+        let last =
+            if engine.check().is_ok() { task(&engine).and_then(|task| engine.run(task)) } else { Ok(()) };
         engine.leave();
         last.and_then(|()| exchange.finish())
     }

@@ -19,8 +19,8 @@ pub struct Ledger {
     freed: VecDeque<u32>,
 }
 
-/// Communicators that are remembered when they are freed. Ranks that make new ones wait for each other there: none is
-/// so far behind that something comes for one before these.
+/// Communicators that are remembered when they are freed: so many that what was under way for those before has come. Each was
+/// made by a call of all its ranks.
 const FREED: usize = 4096;
 
 impl Ledger {

@@ -193,25 +193,23 @@ impl Engine {
     /// Where what is waited for, `handle` or by other threads, has stood still for a while, it may be held up behind
     /// messages for calls to come, which this rank will make only after its wait: then they are copied out of their slots,
     /// too, however many; but the more there are the later, as it may also be that a peer is faster than this rank.
-    pub(super) fn clear_jam(&mut self, handle: Handle) -> Result<()> {
+    ///
+    /// Without a `handle` nobody waits, and all that is under way counts.
+    pub(super) fn clear_jam(&mut self, handle: Option<Handle>) -> Result<()> {
         let pause = CLEARED_AFTER * (1 + self.waiting.len() / MANY) as u32;
         if self.cleared.is_some_and(|at| at.elapsed() < pause) || !self.stands_still(handle) {
             return Ok(());
         }
-        self.clear_slots()
-    }
-
-    /// Copies what waits for calls to come out of its slots.
-    pub(super) fn clear_slots(&mut self) -> Result<()> {
         (self.jammed, self.cleared) = (false, Some(Instant::now()));
         self.waiting.iter_mut().for_each(|waiting| waiting.copy_out(&mut self.io.slots));
         self.pay()
     }
 
-    /// Whether a wait that somebody is in has stood still for a while.
-    fn stands_still(&self, handle: Handle) -> bool {
+    /// Whether a wait that somebody is in, or any, has stood still for a while.
+    fn stands_still(&self, handle: Option<Handle>) -> bool {
         self.entries().any(|(number, Entry { awaited, wait, stirs, .. })| {
-            (number == handle || *awaited) && wait.as_ref().is_some_and(|wait| wait.stands(*stirs))
+            (handle.is_none_or(|handle| handle == number) || *awaited)
+                && wait.as_ref().is_some_and(|wait| wait.stands(*stirs))
         })
     }
 

@@ -370,23 +370,15 @@ impl Engine {
     /// Carries a task out, from beginning to end, where nobody else has the engine. See [`begin`](Self::begin).
     pub fn run(&mut self, task: Task) -> Result<()> {
         let handle = self.begin(task, None)?;
-        let done = self.finish(handle);
+        let done = loop {
+            match self.wait_on(handle) {
+                Ok(Waited::Done) => break Ok(()),
+                Ok(Waited::LetIn | Waited::ForAnother) => {}
+                Err(error) => break Err(error),
+            }
+        };
         self.forget(handle);
         done
-    }
-
-    /// Carries on what is under way, also what nobody asks for any more, to its end, where nobody else has the engine.
-    pub fn finish_all(&mut self) -> Result<()> {
-        (0..self.operations.len()).try_for_each(|handle| self.finish(handle))
-    }
-
-    fn finish(&mut self, handle: Handle) -> Result<()> {
-        loop {
-            match self.wait_on(handle)? {
-                Waited::Done => return Ok(()),
-                Waited::LetIn | Waited::ForAnother => {}
-            }
-        }
     }
 
     /// Begins to carry out a task. It is kept, when it is over, by what was asked for, to be
@@ -550,7 +542,8 @@ impl Engine {
                 self.vigil.rest(&mut entry.wait);
             }
             let over = self.operations[place].take_if(|entry| entry.forgotten && entry.operation.is_done());
-            if let Some(Entry { operation, .. }) = over {
+            if let Some(Entry { operation, awaited, .. }) = over {
+                self.awaiting -= u32::from(awaited);
                 let starts = operation.starts();
                 self.put_away(operation, starts);
             }

@@ -55,6 +55,8 @@ pub struct Wait {
     /// When it was looked after last, and how long it had lasted by then.
     looked: Instant,
     lasted: Duration,
+    /// For how long of that the program has waited itself, and no [attendant](Vigil::watch_unawaited) in its stead.
+    awaited: Duration,
     /// How much had happened to it when it began.
     stirs: u64,
     /// The call's name, once peers that ask are told of it; not at first, as most waits are over in a moment. Then
@@ -62,8 +64,6 @@ pub struct Wait {
     entered: Option<u64>,
     /// They are told what it waits for, too.
     announced: bool,
-    /// The program does not wait: only its [attendant](Vigil::watch_unawaited) does.
-    unawaited: bool,
     question: Option<Question>,
     ask_at: Duration,
     tell_at: Option<Duration>,
@@ -94,18 +94,20 @@ impl Wait {
             since: now,
             looked: now,
             lasted: Duration::ZERO,
+            awaited: Duration::ZERO,
             stirs,
             entered,
             announced: false,
-            unawaited: false,
             question: None,
             ask_at: ASK_AFTER,
             tell_at,
         }
     }
 
-    fn look(&mut self, now: Instant) {
-        self.lasted += (now - self.looked).min(LOOK);
+    fn look(&mut self, now: Instant, awaited: bool) {
+        let since = (now - self.looked).min(LOOK);
+        self.lasted += since;
+        self.awaited += if awaited { since } else { Duration::ZERO };
         self.looked = now;
     }
 
@@ -187,41 +189,31 @@ impl Vigil {
         stirs: u64,
         waiting: impl FnOnce() -> Waiting,
     ) -> Result<()> {
-        if let Some(wait) = watched.as_mut().filter(|wait| wait.unawaited) {
-            // Now it does wait.
-            *wait = Wait::new(Instant::now(), stirs, wait.entered, self.limits.tell);
-        }
-        self.watch_within(self.limits, watched, stirs, waiting)
+        self.look_after(true, watched, stirs, waiting)
     }
 
     /// The same for an operation that is under way while the program does something else: its wait, however long, is not told,
-    /// and no error. What the program waits for itself, now and then, keeps its time.
+    /// and no error.
     pub fn watch_unawaited(
         &mut self,
         watched: &mut Option<Wait>,
         stirs: u64,
         waiting: impl FnOnce() -> Waiting,
     ) -> Result<()> {
-        if watched.as_ref().is_some_and(|wait| !wait.unawaited) {
-            self.attends(watched);
-            return Ok(());
-        }
-        self.watch_within(Limits { tell: None, end: None }, watched, stirs, waiting)?;
-        watched.iter_mut().for_each(|wait| wait.unawaited = true);
-        Ok(())
+        self.look_after(false, watched, stirs, waiting)
     }
 
-    fn watch_within(
+    fn look_after(
         &mut self,
-        limits: Limits,
+        awaited: bool,
         watched: &mut Option<Wait>,
         stirs: u64,
         waiting: impl FnOnce() -> Waiting,
     ) -> Result<()> {
         self.check()?;
-        let (now, tell_at) = (Instant::now(), limits.tell);
+        let (now, tell_at) = (Instant::now(), self.limits.tell);
         let wait = watched.get_or_insert_with(|| Wait::new(now, stirs, None, tell_at));
-        wait.look(now);
+        wait.look(now, awaited);
         if let Some(name) = wait.entered {
             self.status.sees(name, wait.stirs == stirs);
         }
@@ -235,18 +227,18 @@ impl Vigil {
             wait.entered = Some(self.announce(&waiting()));
             return Ok(());
         }
-        let reached = |at: Option<Duration>| at.is_some_and(|at| wait.lasted >= at);
-        let (tells, ends) = (reached(wait.tell_at), reached(limits.end));
+        let reached = |at: Option<Duration>| awaited && at.is_some_and(|at| wait.awaited >= at);
+        let (tells, ends) = (reached(wait.tell_at), reached(self.limits.end));
         if wait.lasted < ASK_AFTER && !tells && !ends {
             return Ok(());
         }
         let waiting = waiting();
         let Some(answer) = self.inquire(wait, now, tells || ends, &waiting)? else { return Ok(()) };
-        let report = report(&waiting, wait.lasted, answer.as_ref());
+        let report = report(&waiting, wait.awaited, answer.as_ref());
         if ends {
             return Err(Error::Stalled(report));
         }
-        wait.tell_at = Some(wait.lasted * 2);
+        wait.tell_at = Some(wait.awaited * 2);
         error::tell(report);
         Ok(())
     }
@@ -430,6 +422,10 @@ mod tests {
 
         /// When so much has happened to it.
         fn looked_after(&mut self, vigil: &mut Vigil, stirs: u64) -> Result<()> {
+            self.look_after(true, vigil, stirs)
+        }
+
+        fn look_after(&mut self, awaited: bool, vigil: &mut Vigil, stirs: u64) -> Result<()> {
             let call = Call {
                 communicator: 0,
                 number: self.number,
@@ -437,7 +433,15 @@ mod tests {
             };
             let from = Leg { peer: self.peer, blocks: Blocks::Nothing };
             let awaits = Some(Awaits::Arrival { round: 0, from });
-            vigil.watch(&mut self.wait, stirs, || Waiting { call, rounds: 1, awaits })
+            vigil.look_after(awaited, &mut self.wait, stirs, || Waiting { call, rounds: 1, awaits })
+        }
+
+        /// The same of a program that does something else, in so many looks of a second each.
+        fn unawaited(&mut self, looks: u32, vigil: &mut Vigil, stirs: u64) {
+            for _ in 0..looks {
+                self.wait.iter_mut().for_each(|wait| wait.looked -= LOOK);
+                self.look_after(false, vigil, stirs).unwrap();
+            }
         }
 
         /// The same when it has lasted for some time.
@@ -446,6 +450,25 @@ mod tests {
             self.wait.as_mut().unwrap().looked -= ANNOUNCE_AFTER;
             self.watch(vigil, stirs);
         }
+    }
+
+    /// Neither told, nor an error, and known to who asks; also after a look of the program's, and no longer than it stands.
+    #[test]
+    fn what_the_program_does_not_wait_for_takes_none_of_its_time() {
+        let (mut vigil, said) = vigil();
+        vigil.limits.end = Some(5 * LOOK);
+        let mut wait = Waits::new(3, 1);
+        wait.watch(&mut vigil, 0);
+        wait.unawaited(20, &mut vigil, 0);
+        assert!(said().contains(&waits_for(3, 1)), "{}", said());
+        wait.peer = 2;
+        wait.unawaited(3, &mut vigil, 1);
+        assert!(said().contains(&waits_for(3, 2)), "{}", said());
+        let ended = (0..8).find(|_| {
+            wait.wait.as_mut().unwrap().looked -= LOOK;
+            wait.looked_after(&mut vigil, 1).is_err()
+        });
+        assert!(ended.is_some_and(|looks| looks >= 4), "{ended:?}");
     }
 
     fn vigil() -> (Vigil, impl Fn() -> String) {

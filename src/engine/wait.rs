@@ -148,14 +148,19 @@ impl Engine {
     }
 
     fn attend_or_err(&mut self) -> Result<()> {
+        let mut turns = 0_u32;
         while self.is_left_alone() && !self.crowd.is_outside() {
-            if !self.is_quiet() && self.progress()? {
+            let happened = !self.is_quiet() && self.progress()?;
+            turns = turns.wrapping_add(1);
+            if happened && !turns.is_multiple_of(MANY) {
                 continue;
             }
             self.watch_unawaited()?;
-            self.nap(false)?;
-            if self.jammed && self.is_quiet() {
-                self.clear_slots()?;
+            if self.jammed {
+                self.clear_jam(None)?;
+            }
+            if !happened {
+                self.nap(false)?;
             }
         }
         Ok(())
@@ -191,7 +196,7 @@ impl Engine {
     /// The same, and sees to it that nothing is in its way.
     fn look_after(&mut self, handle: Handle) -> Result<()> {
         self.watch(handle)?;
-        if self.jammed { self.clear_jam(handle) } else { Ok(()) }
+        if self.jammed { self.clear_jam(Some(handle)) } else { Ok(()) }
     }
 
     /// Looks after the wait for an operation, if it is not done.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::forks;
 use crate::transport::RemoteKey;
 use crate::transport::memory::Memory;
 use crate::transport::segment::Label;
@@ -25,17 +26,23 @@ pub(super) struct Regions {
 pub(super) struct Registration {
     regions: Arc<Mutex<Regions>>,
     key: u64,
+    /// The process that it is of.
+    generation: u32,
 }
 
 impl Registration {
     pub(super) fn new(regions: &Arc<Mutex<Regions>>, key: u64, memory: &Memory) -> Registration {
         lock(regions).memory.entry(key).or_insert_with(|| (memory.clone(), 0)).1 += 1;
-        Registration { regions: Arc::clone(regions), key }
+        Registration { regions: Arc::clone(regions), key, generation: forks::here() }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        // In a forked child a thread that is not there may have had the table.
+        if self.generation != forks::generation() {
+            return;
+        }
         if let Entry::Occupied(mut entry) = lock(&self.regions).memory.entry(self.key) {
             entry.get_mut().1 -= 1;
             if entry.get().1 == 0 {
