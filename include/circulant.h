@@ -39,8 +39,9 @@
  *
  * Tenses. Each collective is there at once, started (..._start) and prepared (..._prepare); circulant_wait ends
  * the latter two. They make progress in calls of this library; with CIRCULANT_PROGRESS=thread also on a thread of the
- * library's, where operators are called, too, which then must not need a lock that is held in a call. In a process, each world has at most 1024
- * operations under way or prepared at one time, on all its communicators; one more is CIRCULANT_ERR_ARGUMENT.
+ * library's, where operators are called, too, which then must not need a lock that is held in a call. In a process,
+ * each world has at most 1024 operations under way or prepared at one time, on all its communicators; one more is
+ * CIRCULANT_ERR_ARGUMENT.
  *
  * Threads. Any function may be called on any thread that has 32 KiB of stack left. On one communicator all ranks
  * make the same collective calls, in all three tenses, in the same order, so threads that share one must agree on an

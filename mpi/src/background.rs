@@ -96,6 +96,7 @@ pub fn is_empty() -> bool {
 /// - `request` has room for a handle.
 /// - The memory of the call is as MPI asks for it in that tense.
 pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Result<()> {
+    // Where no thread looks after calls, nobody else does.
     drop_those_over();
     let prepared = tense == Tense::Prepared;
     taken.keep_types();

@@ -55,7 +55,7 @@ pub struct Wait {
     /// When it was looked after last, and how long it had lasted by then.
     looked: Instant,
     lasted: Duration,
-    /// For how long of that the program has waited itself, and no [attendant](Vigil::watch_unawaited) in its stead.
+    /// For how long of that the program has waited itself, and no attendant in its stead.
     awaited: Duration,
     /// How much had happened to it when it began.
     stirs: u64,
@@ -182,28 +182,9 @@ impl Vigil {
     }
 
     /// Looks after a wait for an operation to which so much has happened: to be called before each sleep, and
-    /// wherever one waits otherwise.
+    /// wherever one waits otherwise. Where it is not `awaited`, as the program does something else, it is not told however long
+    /// it lasts, and no error.
     pub fn watch(
-        &mut self,
-        watched: &mut Option<Wait>,
-        stirs: u64,
-        waiting: impl FnOnce() -> Waiting,
-    ) -> Result<()> {
-        self.look_after(true, watched, stirs, waiting)
-    }
-
-    /// The same for an operation that is under way while the program does something else: its wait, however long, is not told,
-    /// and no error.
-    pub fn watch_unawaited(
-        &mut self,
-        watched: &mut Option<Wait>,
-        stirs: u64,
-        waiting: impl FnOnce() -> Waiting,
-    ) -> Result<()> {
-        self.look_after(false, watched, stirs, waiting)
-    }
-
-    fn look_after(
         &mut self,
         awaited: bool,
         watched: &mut Option<Wait>,
@@ -433,7 +414,7 @@ mod tests {
             };
             let from = Leg { peer: self.peer, blocks: Blocks::Nothing };
             let awaits = Some(Awaits::Arrival { round: 0, from });
-            vigil.look_after(awaited, &mut self.wait, stirs, || Waiting { call, rounds: 1, awaits })
+            vigil.watch(awaited, &mut self.wait, stirs, || Waiting { call, rounds: 1, awaits })
         }
 
         /// The same of a program that does something else, in so many looks of a second each.

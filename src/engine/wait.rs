@@ -171,7 +171,7 @@ impl Engine {
         let unawaited = |entry: &&mut Entry| !entry.operation.is_done();
         for entry in self.operations.iter_mut().flatten().filter(unawaited) {
             let Entry { operation, stirs, wait, .. } = entry;
-            self.vigil.watch_unawaited(wait, *stirs, || operation.waiting())?;
+            self.vigil.watch(false, wait, *stirs, || operation.waiting())?;
         }
         self.vigil.check()
     }
@@ -207,7 +207,7 @@ impl Engine {
         }
         let Some(Some(entry)) = self.operations.get_mut(handle) else { return Ok(()) };
         let Entry { operation, stirs, wait, .. } = entry;
-        self.vigil.watch(wait, *stirs, || operation.waiting())
+        self.vigil.watch(true, wait, *stirs, || operation.waiting())
     }
 
     /// The same for what this thread waits for, and for what others do, who cannot come in meanwhile.

@@ -48,9 +48,9 @@ fn a_rank_that_is_lost_meanwhile_is_told_at_the_next_call() {
     }
 }
 
-/// Nobody waits for them, but their ranks do not leave before they are over.
+/// Under way or over when their ranks leave.
 #[test]
-fn calls_that_are_forgotten_come_to_their_end() {
+fn calls_that_are_forgotten_are_in_nobodys_way_at_the_end() {
     let calls = "allreduce:count=300000:tense=pending reduce:count=90000:tense=pending ".repeat(6);
     for (nodes, provider) in [(1, ""), (2, ""), (1, "tcp")] {
         let script = format!("world {calls} forget leave-world");

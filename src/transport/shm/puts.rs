@@ -34,7 +34,7 @@ const CLAIMED: usize = 1152;
 /// Puts of at most so many bytes always stream through chunks: for the kernel it takes longer to begin.
 const STREAMED: usize = 64 << 10;
 /// And those at once to a rank that shares a cache: of more the bytes do not stay there.
-pub(super) const STREAMED_NEAR: usize = 4 << 20;
+const STREAMED_NEAR: usize = 4 << 20;
 
 impl Shm {
     /// Puts into private memory or a window, as the key says.

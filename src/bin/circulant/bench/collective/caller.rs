@@ -87,8 +87,7 @@ pub enum Caller {
     Window(Window<i32>, Call<i32>),
     /// `None` only after an error.
     Started(Option<Window<i32>>, Call<i32>),
-    /// Whether something is done between its start and its wait.
-    Prepared(Prepared<i32>, bool),
+    Prepared(Prepared<i32>),
     Kept {
         input: Vec<i32>,
         output: Vec<i32>,
@@ -96,27 +95,25 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// One that `overlaps` is started and waited for, even if it could be run.
-    pub fn new(
-        comm: &Communicator,
-        tense: Tense,
-        memory: Memory,
-        call: Call<i32>,
-        overlaps: bool,
-    ) -> Result<Self> {
+    pub fn new(comm: &Communicator, tense: Tense, memory: Memory, call: Call<i32>) -> Result<Self> {
         Ok(match memory {
             Memory::Slice(data) => Caller::Slice(data, call),
             Memory::Window(window) if tense == Tense::Started => Caller::Started(Some(window), call),
             Memory::Window(window) if tense == Tense::Prepared => {
-                Caller::Prepared(comm.prepare(window, call)?, overlaps)
+                Caller::Prepared(comm.prepare(window, call)?)
             }
             Memory::Window(window) => Caller::Window(window, call),
             Memory::Kept { input, output } => Caller::Kept { input, output },
         })
     }
 
-    /// Makes it; one in the background has time for something `meanwhile`.
-    pub fn call(&mut self, comm: &Communicator, subject: &Subject, meanwhile: Meanwhile<'_>) -> Result<()> {
+    /// Makes it; one in the background with something between its start and its wait, if there is something `meanwhile`.
+    pub fn call(
+        &mut self,
+        comm: &Communicator,
+        subject: &Subject,
+        meanwhile: Option<Meanwhile<'_>>,
+    ) -> Result<()> {
         match self {
             Caller::Barrier(algorithm) => comm.barrier_by(algorithm),
             Caller::Slice(data, call) => comm.run(data, &*call),
@@ -124,17 +121,19 @@ impl Caller {
             Caller::Started(place, call) => {
                 if let Some(window) = place.take() {
                     let request = comm.start(window, &*call)?;
-                    meanwhile();
+                    meanwhile.iter().for_each(|act| act());
                     *place = Some(request.wait()?);
                 }
                 Ok(())
             }
-            Caller::Prepared(prepared, false) => prepared.run(),
-            Caller::Prepared(prepared, true) => {
-                let running = prepared.start()?;
-                meanwhile();
-                running.wait()
-            }
+            Caller::Prepared(prepared) => match meanwhile {
+                None => prepared.run(),
+                Some(act) => {
+                    let running = prepared.start()?;
+                    act();
+                    running.wait()
+                }
+            },
             Caller::Kept { input, output } => by_name(comm, subject, input, output),
         }
     }
@@ -187,7 +186,7 @@ impl Caller {
             Caller::Slice(data, _) => data,
             Caller::Window(window, _) => window,
             Caller::Started(place, _) => place.as_deref_mut().unwrap_or_default(),
-            Caller::Prepared(prepared, _) => prepared.window()?,
+            Caller::Prepared(prepared) => prepared.window()?,
         })
     }
 }

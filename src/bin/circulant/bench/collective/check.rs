@@ -11,7 +11,6 @@ use circulant::error::{Error, Result};
 use circulant::fold::Max;
 
 use super::caller::Caller;
-use super::overlap::NOTHING;
 use super::subject::Subject;
 use crate::Failure;
 use crate::bench::agreement::agreed;
@@ -50,7 +49,7 @@ fn wrong_element(
 ) -> Result<Option<String>> {
     caller.refill(subject, iteration)?;
     comm.barrier()?;
-    caller.call(comm, subject, NOTHING)?;
+    caller.call(comm, subject, None)?;
     let got = caller.output(subject)?;
     let mut places = subject.output().zip(got).map(|(at, &got)| (at, got, subject.right(iteration, at)));
     let wrong = places.find(|(_, got, right)| got != right);
@@ -73,7 +72,7 @@ fn left_early(
         sleep(LATE);
     }
     let mut last = [nanoseconds()];
-    caller.call(comm, subject, NOTHING)?;
+    caller.call(comm, subject, None)?;
     let left = nanoseconds();
     comm.run(&mut last, Call::allreduce(Max))?;
     let early = last[0] - left;
@@ -122,7 +121,7 @@ mod tests {
             let of = |collective| Subject::new(collective, Kind::Regular, place, 0, 24);
             let (sum, other) = (of(Collective::Allreduce), of(Collective::Allgather));
             let memory = Memory::new(comm, Tense::Slice, &sum)?;
-            let mut caller = Caller::new(comm, Tense::Slice, memory, other.call().unwrap(), false)?;
+            let mut caller = Caller::new(comm, Tense::Slice, memory, other.call().unwrap())?;
             check(comm, &sum, &mut caller)
         });
         assert!(said[0].contains("rank 0: element 0 of 6 is"), "{said:?}");

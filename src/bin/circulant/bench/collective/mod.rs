@@ -416,26 +416,26 @@ impl Arguments {
     ) -> std::result::Result<Row, Failure> {
         let memory = agreed(comm, Memory::new(comm, self.tense, subject))?;
         let mut caller = match subject.call() {
-            Some(call) => {
-                Caller::new(comm, self.tense, memory, self.arranged(call, algorithm), self.overlap)?
-            }
+            Some(call) => Caller::new(comm, self.tense, memory, self.arranged(call, algorithm))?,
             None => Caller::Barrier(choice.algorithm),
         };
         let timing = Timing { seconds: self.seconds, rest: self.rest.unwrap_or_default() };
         let mut value = 0_i32;
+        // What is to be compared is started and waited for, too.
+        let nothing = self.overlap.then_some(NOTHING);
         let times = timing.iterate(comm, &mut || {
             if !self.fresh {
-                return caller.call(comm, subject, NOTHING);
+                return caller.call(comm, subject, nothing);
             }
             value = value.wrapping_add(1);
             caller.renew(subject, value)?;
-            caller.call(comm, subject, NOTHING)?;
+            caller.call(comm, subject, nothing)?;
             caller.look(subject)
         })?;
         let (times, overlap) = match self.overlap {
-            true => {
-                overlap::measure(comm, timing, times, &mut |meanwhile| caller.call(comm, subject, meanwhile))?
-            }
+            true => overlap::measure(comm, timing, times, &mut |meanwhile| {
+                caller.call(comm, subject, Some(meanwhile))
+            })?,
             false => (times, None),
         };
         if self.check {
