@@ -262,6 +262,27 @@ fn a_rank_killed_by_a_signal_is_named() {
 }
 
 #[test]
+fn of_several_that_have_ended_the_first_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("first");
+    // The launcher watches over three when it is stopped, so that it sees both ends at once.
+    let script = format!(
+        "has_ended() {{ test \"$(cut -d' ' -f3 /proc/$1/stat)\" = Z; }}
+         case $PMI_RANK in
+         0)  until test -s {0} && has_ended $(cat {0}); do sleep 0.01; done
+             (until has_ended $$; do sleep 0.01; done; kill -CONT $PPID) & exit 5;;
+         1)  exec sleep 1000;;
+         2)  until test $(cat /proc/$PPID/fdinfo/* | grep -c ^tfd) = 3; do sleep 0.01; done
+             kill -STOP $PPID; echo $$ > {0}; exit 3;;
+         esac",
+        file.display()
+    );
+    let output = run(&["-n", "3"], &script);
+    assert_eq!(code(&output), 3, "{}", err(&output));
+    assert!(err(&output).starts_with("circulant: rank 2 (pid "), "{}", err(&output));
+}
+
+#[test]
 fn ranks_that_ignore_sigterm_are_ended_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pids");

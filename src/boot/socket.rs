@@ -189,3 +189,8 @@ pub(super) fn raise_files(needed: u64) -> Rlimit {
     }
     before
 }
+
+/// Whether this process may have so many files open.
+pub(super) fn may_have_open(files: u64) -> bool {
+    getrlimit(Resource::Nofile).current.is_none_or(|current| current >= files)
+}

@@ -171,20 +171,32 @@ impl World {
 
     /// Registered memory of at least so many bytes, for the length of a call.
     pub(super) fn workspace(self: &Arc<Self>, bytes: usize) -> Result<Workspace> {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        let fitting = (0..spare.len()).filter(|&i| spare[i].memory.len() >= bytes);
-        if let Some(found) = fitting.min_by_key(|&i| spare[i].memory.len()) {
-            return Ok(Workspace::new(spare.swap_remove(found), self));
+        if let Some(region) = self.spare_region(bytes) {
+            return Ok(Workspace::new(region, self));
         }
-        // A registration ends under the engine's lock: a transport serves one thread at a time.
+        // A registration ends under the engine's lock: a transport serves one thread at a time. The list is locked only within
+        // that lock, as operators that go with it may give a workspace back.
         let mut engine = self.engine();
-        spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
-        spare.truncate(KEPT);
+        drop(self.surplus());
         let region = engine.workspace(roomy(bytes));
-        // Operators that go with the engine's lock may give a workspace back.
-        drop(spare);
         drop(engine);
         Ok(Workspace::new(region?, self))
+    }
+
+    /// The smallest that is kept and has so many bytes.
+    fn spare_region(&self, bytes: usize) -> Option<Region> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let fitting = (0..spare.len()).filter(|&i| spare[i].memory.len() >= bytes);
+        let found = fitting.min_by_key(|&i| spare[i].memory.len())?;
+        Some(spare.swap_remove(found))
+    }
+
+    /// The smallest of those that are kept, beyond as many as [may be](KEPT).
+    fn surplus(&self) -> Vec<Region> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.sort_by_key(|region| std::cmp::Reverse(region.memory.len()));
+        let kept = spare.len().min(KEPT);
+        spare.split_off(kept)
     }
 
     /// The engine, which whoever waits in it leaves for a moment.

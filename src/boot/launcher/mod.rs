@@ -18,6 +18,7 @@
 //! | `signals` | signals as readable sockets |
 //! | `orphans` | what ranks left behind |
 
+mod deaths;
 mod orphans;
 mod output;
 mod process;
@@ -89,9 +90,14 @@ impl Job {
         supervisor::Supervisor::start(self)?.run()
     }
 
-    /// How many files the launcher has open at most: of each rank a socket, and two pipes for its lines.
+    /// How many files the launcher has open at most: beside what each rank takes one that tells when it ends.
     fn files(&self) -> u64 {
-        FILES + if self.label { 3 } else { 1 } * u64::from(self.ranks)
+        FILES + u64::from(self.ranks) + self.files_of_ranks()
+    }
+
+    /// Those without which no rank is started: of each a socket, and two pipes for its lines.
+    fn files_of_ranks(&self) -> u64 {
+        u64::from(self.ranks) * if self.label { 3 } else { 1 }
     }
 
     fn check(&self) -> Result<()> {
@@ -103,7 +109,7 @@ impl Job {
             return Err(Error::argument("run", what, format!("ask for at most {MOST}")));
         }
         let may_have = getrlimit(Resource::Nofile).maximum;
-        let least = self.files() - FILES + OWN_FILES;
+        let least = self.files_of_ranks() + OWN_FILES;
         if may_have.is_some_and(|most| most < least) {
             let what = format!("{} ranks, which take {least} open files", self.ranks);
             return Err(Error::argument("run", what, "raise `ulimit -Hn`, or start fewer ranks"));

@@ -158,7 +158,7 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    fn pid(&self) -> Pid {
+    pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 }

@@ -11,13 +11,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use super::deaths::Deaths;
 use super::orphans::Orphans;
 use super::output::{Sinks, Stream};
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
 use super::{DYING, GRACE, Job, LAST_WORDS, line, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
-use crate::boot::socket::{raise_files, timespec};
+use crate::boot::socket::{may_have_open, raise_files, timespec};
 use crate::error::Result;
 use crate::locality::binding::Binding;
 
@@ -35,6 +36,7 @@ pub(super) struct Supervisor {
     orphans: Orphans,
     server: Server,
     processes: Vec<Process>,
+    deaths: Deaths,
     sinks: Sinks,
     interrupts: Vec<Caught>,
     child_ended: Caught,
@@ -52,6 +54,7 @@ impl Supervisor {
             orphans: Orphans::adopt().map_err(|error| refused("prctl", error))?,
             server: Server::new(job.ranks, job.nodes),
             processes: Vec::new(),
+            deaths: Deaths::of_nobody(),
             sinks: Sinks::new(),
             interrupts: signals::interrupts().map_err(|error| refused("signals", error))?,
             child_ended: signals::child_ended().map_err(|error| refused("signals", error))?,
@@ -68,6 +71,9 @@ impl Supervisor {
                 Err(error) if supervisor.is_unstartable(job, &error) => break,
                 Err(error) => return Err(refused(format!("rank {rank} cannot be started"), error)),
             }
+        }
+        if may_have_open(job.files()) {
+            supervisor.deaths = Deaths::of(supervisor.processes.iter().map(Process::pid));
         }
         Ok(supervisor)
     }
@@ -243,8 +249,12 @@ impl Supervisor {
         self.judge_barrier();
     }
 
+    /// The first first, as far as that is known: who has lost another ends, too.
     fn just_ended(&mut self) -> Vec<usize> {
-        (0..self.processes.len()).filter(|&index| self.processes[index].has_just_ended()).collect()
+        let found = (0..self.processes.len()).filter(|&index| self.processes[index].has_just_ended());
+        let mut ended: Vec<usize> = found.collect();
+        self.deaths.sort(&mut ended);
+        ended
     }
 
     /// Whether it has left with an error, or, as one may that has lost another at the end, without its farewell.
