@@ -12,7 +12,6 @@ use circulant::boot::mpi::abi::{Abi, Handle};
 use circulant::collective::Collective;
 use circulant::comm::call::RawCall;
 use circulant::comm::raw::Span;
-use circulant::comm::sides::WORKSPACE;
 use circulant::error::Result;
 use circulant::fold::Fold;
 
@@ -278,14 +277,7 @@ impl Maker<'_> {
         let (total, own) = (counts.iter().sum::<usize>(), counts[self.found.place.rank as usize]);
         let call =
             RawCall::new(Collective::ReduceScatter, fold.unit()).counts(&counts).fold(Arc::clone(fold));
-        if self.in_place() && self.tense == Tense::AtOnce && total.saturating_mul(fold.unit()) > WORKSPACE {
-            // Others may give their input apart, and go through a workspace, segment by segment: so does this one.
-            let input = Some(Buffer::copied(self.args.recv.buffer, total, fold.unit()));
-            let output = Some(plain(self.args.recv.buffer, own));
-            let bytes = Some(total * datatype.size);
-            return Ok(Made { call, input, output, in_place: InPlace::No, bytes });
-        }
-        Ok(self.scattered(call, total, own, datatype))
+        Ok(self.scattered(call, fold.unit(), total, own, datatype))
     }
 
     fn reduce_scatter_block(&self) -> Decided<Made> {
@@ -294,16 +286,19 @@ impl Maker<'_> {
         let own = usize::try_from(own).map_err(|_| Why::Argument)?;
         let total = own.checked_mul(self.found.place.size as usize).ok_or(Why::Argument)?;
         let call = RawCall::new(Collective::ReduceScatterBlock, fold.unit()).fold(Arc::clone(fold));
-        Ok(self.scattered(call, total, own, datatype))
+        Ok(self.scattered(call, fold.unit(), total, own, datatype))
     }
 
-    fn scattered(&self, call: RawCall, total: usize, own: usize, datatype: Datatype) -> Made {
-        let (input, output) = match self.in_place() {
-            true => (None, plain(self.args.recv.buffer, total)),
-            false => (Some(plain(self.args.send.buffer, total)), plain(self.args.recv.buffer, own)),
+    /// What is in place is copied: programs expect what lies behind the result to stay as it is, which MPI libraries leave so.
+    fn scattered(&self, call: RawCall, unit: usize, total: usize, own: usize, datatype: Datatype) -> Made {
+        let Args { send, recv, .. } = self.args;
+        let input = match self.in_place() {
+            true => Buffer::copied(recv.buffer, total, unit),
+            false => plain(send.buffer, total),
         };
+        let output = Some(plain(recv.buffer, own));
         let bytes = Some(total * datatype.size);
-        Made { call, input, output: Some(output), in_place: InPlace::No, bytes }
+        Made { call, input: Some(input), output, in_place: InPlace::No, bytes }
     }
 
     fn allgather(&self) -> Decided<Made> {
