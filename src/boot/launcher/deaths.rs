@@ -42,7 +42,7 @@ impl Deaths {
     pub(super) fn sort(&mut self, ended: &mut [usize]) {
         self.listen();
         let turn = |place: &usize| self.told.iter().position(|told| told == place).unwrap_or(usize::MAX);
-        ended.sort_by_key(turn);
+        ended.sort_by_cached_key(turn);
     }
 
     fn listen(&mut self) {

@@ -13,6 +13,7 @@
 //! | file | what |
 //! |---|---|
 //! | `process` | one rank: how it is started, how it ended |
+//! | `deaths` | in which order ranks have ended |
 //! | `output` | its lines, labelled |
 //! | `supervisor` | the loop: sockets, output, deaths, signals, the timetable of an end |
 //! | `signals` | signals as readable sockets |
