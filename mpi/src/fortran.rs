@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use circulant::boot::mpi::abi::{Flavour, Handle};
+use circulant::boot::mpi::found_beside;
 use libloading::os::unix::Library;
 
 use super::own::{self, Own};
@@ -21,7 +22,6 @@ pub struct Fortran {
 }
 
 const UNKNOWN: usize = 0;
-const ABSENT: usize = 1;
 
 impl Fortran {
     pub const fn new(name: &'static str) -> Self {
@@ -49,15 +49,27 @@ impl Fortran {
     /// - `F` is the type of a pointer to that function.
     pub unsafe fn own<F: Copy>(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<usize>()) };
-        if self.address.load(Relaxed) == UNKNOWN {
-            // SAFETY: - the name ends with a zero
-            let next = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr().cast()) };
-            self.address.store(if next.is_null() { ABSENT } else { next as usize }, Relaxed);
-        }
-        let address = self.address.load(Relaxed);
+        let known = self.address.load(Relaxed);
+        let address = if known == UNKNOWN { self.find()? } else { known };
+        self.address.store(address, Relaxed);
         // SAFETY: - a pointer to a function of this type (the caller), of the same size (the assertion)
-        (address != ABSENT).then(|| unsafe { std::mem::transmute_copy(&address) })
+        Some(unsafe { std::mem::transmute_copy(&address) })
     }
+
+    /// Behind ours, or where only those see it who have it loaded, as with a Python module's libraries.
+    fn find(&self) -> Option<usize> {
+        // SAFETY: - the name ends with a zero
+        let next = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr().cast()) };
+        if !next.is_null() {
+            return Some(next as usize);
+        }
+        beside(&[self.name.trim_end_matches('\0')]).first().copied()
+    }
+}
+
+/// What other files have by one of these names, also out of the program's sight.
+fn beside(names: &[&str]) -> Vec<usize> {
+    found_beside(beside as fn(&[&str]) -> Vec<usize> as usize, names)
 }
 
 /// Gives the code back where Fortran wants it.
@@ -95,6 +107,7 @@ fn spelled(name: &str) -> Vec<usize> {
     addresses(&[&format!("{lower}_"), &lower, &format!("{lower}__"), &lower.to_uppercase()])
 }
 
+/// Those that the program sees, and those out of its sight: each library that uses one may have its own.
 fn addresses(names: &[&str]) -> Vec<usize> {
     let program = Library::this();
     let address = |name: &&str| {
@@ -102,7 +115,7 @@ fn addresses(names: &[&str]) -> Vec<usize> {
         let symbol = unsafe { program.get::<*const u8>(name.as_bytes()) }.ok()?;
         Some(symbol.as_raw_ptr() as usize)
     };
-    names.iter().filter_map(address).collect()
+    names.iter().filter_map(address).chain(beside(names)).collect()
 }
 
 /// A buffer, which may be one of the constants.

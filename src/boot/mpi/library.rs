@@ -168,12 +168,37 @@ fn name(file: &Path) -> Cow<'_, str> {
     file.file_name().map(OsStr::to_string_lossy).unwrap_or_default()
 }
 
+/// Where shared libraries of this process, and what each was loaded with, have what has one of these names, but for the one that is
+/// mapped at `ours`: also such as the program itself does not see.
+pub fn found_beside(ours: usize, names: &[&str]) -> Vec<usize> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let others = files(&maps).into_iter().filter(|(_, at)| !is_within(ours, at));
+    let libraries: Vec<Library> = others.filter_map(|(file, _)| loaded(&file)).collect();
+    let all = libraries.iter().flat_map(|library| names.iter().filter_map(|name| address(library, name)));
+    let mut found: Vec<usize> = Vec::new();
+    all.for_each(|address| {
+        if !found.contains(&address) {
+            found.push(address)
+        }
+    });
+    found
+}
+
 /// A file that is an MPI library by itself; what only depends on one finds the mark elsewhere.
 fn open(file: &Path, ranges: &[Range<usize>]) -> Option<Library> {
-    // SAFETY: - nothing is loaded, so nobody's initialiser runs (RTLD_NOLOAD)
-    let library = unsafe { Library::open(Some(file), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()?;
+    let library = loaded(file)?;
     let mark = address(&library, MARK)?;
-    ranges.iter().any(|range| range.contains(&mark)).then_some(library)
+    is_within(mark, ranges).then_some(library)
+}
+
+/// A file that is loaded.
+fn loaded(file: &Path) -> Option<Library> {
+    // SAFETY: - nothing is loaded, so nobody's initialiser runs (RTLD_NOLOAD)
+    unsafe { Library::open(Some(file), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }.ok()
+}
+
+fn is_within(address: usize, ranges: &[Range<usize>]) -> bool {
+    ranges.iter().any(|range| range.contains(&address))
 }
 
 fn address(library: &Library, name: &str) -> Option<usize> {

@@ -10,4 +10,4 @@ mod exchange;
 mod library;
 
 pub use exchange::MpiExchange;
-pub use library::Mpi;
+pub use library::{Mpi, found_beside};
