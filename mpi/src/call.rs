@@ -66,7 +66,9 @@ pub enum Why {
     More,
     /// The program waits for calls in the background elsewhere.
     Waits,
-    /// Between two groups, of one rank, with ranks of elsewhere; or not known yet, and there is no time to meet.
+    /// Of one rank.
+    Alone,
+    /// Between two groups, with ranks of elsewhere; or not known yet, and there is no time to meet.
     Communicator,
     /// An operator of the user's, or one that does not go with the type.
     Operator,
@@ -90,6 +92,7 @@ impl Why {
             Why::Less => "below CIRCULANT_MPI_LEAST",
             Why::More => "above CIRCULANT_MPI_MOST",
             Why::Waits => "another library waits",
+            Why::Alone => "one rank only",
             Why::Communicator => "communicator not served",
             Why::Operator => "operator",
             Why::Type => "type",

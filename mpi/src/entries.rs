@@ -22,13 +22,14 @@ use super::world;
 fn at_once(args: Args, own: impl FnOnce() -> c_int) -> c_int {
     let Some(world) = world::joined() else { return own() };
     let since = report::clock(world);
+    let pass_on = || world.pass_on(args.collective, own);
     let (code, bytes, why) = match decide(world, &args, Tense::AtOnce) {
-        Ok(taken) if report::is_sample(world, &taken) => (own(), taken.bytes, Some(Why::Sample)),
+        Ok(taken) if report::is_sample(world, &taken) => (pass_on(), taken.bytes, Some(Why::Sample)),
         Ok(taken) => {
             let bytes = taken.bytes;
             (make(taken), bytes, None)
         }
-        Err(PassedOn { why, bytes }) => (own(), bytes, Some(why)),
+        Err(PassedOn { why, bytes }) => (pass_on(), bytes, Some(why)),
     };
     report::count(&args, Tense::AtOnce, (code, bytes), why, since);
     code

@@ -12,11 +12,15 @@ use std::time::Instant;
 use circulant::collective::Collective;
 
 use super::call::{Args, Taken, Tense, Why};
+use super::own;
 use super::settings;
 use super::world::{self, World};
 
 /// Of so many calls one is passed on to be timed.
 const SAMPLE: u32 = 8;
+
+/// So few calls say nothing of a ratio: the first ones also make what the others find.
+const FEW: u64 = 5;
 
 /// Calls of one collective and size.
 #[derive(Default)]
@@ -31,6 +35,13 @@ struct Line {
 struct Times {
     calls: u64,
     seconds: f64,
+}
+
+impl Line {
+    /// Whether there are enough of both kinds for a ratio.
+    fn are_many(&self) -> bool {
+        self.taken.calls.min(self.samples.calls) >= FEW
+    }
 }
 
 impl Times {
@@ -82,6 +93,8 @@ pub fn count(
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(lines) = lines.as_mut() else { return };
     let line = lines.entry(key).or_default();
+    let why =
+        why.map(|why| if why == Why::Communicator && code == 0 && is_alone(args) { Why::Alone } else { why });
     match why {
         None => line.taken.add(seconds),
         Some(Why::Sample) => line.samples.add(seconds),
@@ -90,6 +103,16 @@ pub fn count(
             *line.why.entry(why).or_default() += 1;
         }
     }
+}
+
+/// Whether a call, which succeeded, was of one rank.
+fn is_alone(args: &Args) -> bool {
+    let (mut inter, mut size) = (0, 0);
+    let comm = own::abi().map_or(0, |abi| abi.flavour.handle(args.comm));
+    // SAFETY: - a call on the communicator has succeeded
+    //         - the numbers are ints
+    let codes = unsafe { [own::comm_test_inter(comm, &mut inter), own::comm_size(comm, &mut size)] };
+    (codes, inter, size) == ([0; 2], 0, 1)
 }
 
 impl Tense {
@@ -117,8 +140,9 @@ fn table(lines: &BTreeMap<Key, Line>) -> String {
     rows.extend(lines.iter().map(|(key, line)| row(key, line)));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<_> = (0..head.len()).map(width).collect();
-    let mut text =
-        String::from("circulant: MPI calls of rank 0, means; every 8th call at once is the library's own\n");
+    let mut text = String::from(
+        "circulant: MPI calls of rank 0, means; every 8th call at once is the library's own; a ratio is of 5 calls or more of both\n",
+    );
     for row in &rows {
         let mut line = format!("{:<width$}", row[0], width = widths[0]);
         for (cell, width) in row.iter().zip(&widths).skip(1).take(head.len() - 2) {
@@ -135,7 +159,9 @@ fn table(lines: &BTreeMap<Key, Line>) -> String {
 fn row(&(collective, tense, class): &Key, line: &Line) -> [String; 9] {
     let micros = |times: Times| times.mean().map_or("-".into(), |mean| format!("{:.1}", mean * 1e6));
     let ratio = match (line.taken.mean(), line.samples.mean()) {
-        (Some(ours), Some(own)) if tense.is_empty() && own > 0.0 => format!("{:.2}", ours / own),
+        (Some(ours), Some(own)) if tense.is_empty() && own > 0.0 && line.are_many() => {
+            format!("{:.2}", ours / own)
+        }
         _ => "-".into(),
     };
     let why: Vec<_> = line.why.iter().map(|(why, calls)| format!("{} ({calls})", why.words())).collect();
@@ -171,16 +197,24 @@ mod tests {
     fn the_table_is_aligned_and_says_why() {
         let mut lines = BTreeMap::new();
         let mut line = Line::default();
-        line.taken.add(2e-6);
-        line.samples.add(4e-6);
+        (0..FEW).for_each(|_| line.taken.add(2e-6));
+        (0..FEW).for_each(|_| line.samples.add(4e-6));
         lines.insert((Collective::Broadcast, "", Some(16)), line);
+        let mut line = Line::default();
+        (0..FEW).for_each(|_| line.taken.add(2e-6));
+        line.samples.add(4e-6);
+        lines.insert((Collective::Broadcast, "", Some(17)), line);
         let mut line = Line::default();
         line.passed_on.add(1e-6);
         line.why.insert(Why::Operator, 1);
         lines.insert((Collective::Allreduce, "I", Some(3)), line);
         let text = table(&lines);
         assert!(
-            text.contains("bcast             64 KiB      1  2.0           1  4.0   0.50          0\n"),
+            text.contains("bcast             64 KiB      5  2.0           5  4.0   0.50          0\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("bcast            128 KiB      5  2.0           1  4.0      -          0\n"),
             "{text}"
         );
         assert!(text.contains("allreduce I "), "{text}");

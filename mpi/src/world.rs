@@ -4,19 +4,21 @@
 //! passed on; so whoever fails says so to the others in the same exchange that they wait in.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use circulant::boot::Exchange;
 use circulant::boot::mpi::{Mpi, MpiExchange};
+use circulant::collective::Collective;
 use circulant::comm::Communicator;
 use circulant::error::{Error, tell};
+use circulant::lifeline::status::Status;
 
 use super::background;
 use super::communicators;
 use super::own;
 use super::report;
 use super::requests;
-use super::settings::Settings;
+use super::settings::{self, Settings};
 
 /// What is the same for all calls, once the world is joined.
 pub struct World {
@@ -26,6 +28,15 @@ pub struct World {
     /// Who this rank is in the communicator that the ranks met on, for [`progress`].
     rank: i32,
     meeting: usize,
+    /// What the others are told of this rank.
+    status: Arc<Status>,
+}
+
+impl World {
+    /// Makes a call of the library's own, of which ranks that wait for this one are told.
+    pub fn pass_on<T>(&self, collective: Collective, own: impl FnOnce() -> T) -> T {
+        self.status.elsewhere("the MPI library's own", settings::name(collective), own)
+    }
 }
 
 static WORLD: OnceLock<World> = OnceLock::new();
@@ -74,7 +85,8 @@ fn try_join(mpi: &Mpi) -> circulant::error::Result<()> {
             tell(format!("MPI calls are passed on, on all ranks: {trouble}"));
         }
         (None, Ok((settings, background)), Ok(Some(comm))) => {
-            let world = World { settings, background, rank: place.rank as i32, meeting: exchange.comm() };
+            let (rank, meeting, status) = (place.rank as i32, exchange.comm(), comm.status());
+            let world = World { settings, background, rank, meeting, status };
             begin(WORLD.get_or_init(|| world), comm)?;
         }
         _ => {}

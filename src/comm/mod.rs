@@ -46,6 +46,7 @@ use crate::engine::{Engine, Operands, Source, Task};
 use crate::error::{Error, Result};
 use crate::fold::element::Element;
 use crate::lifeline::kin::Kin;
+use crate::lifeline::status::Status;
 use crate::locality::layout::Layout;
 use crate::plan::partition::Partition;
 use crate::rank::{Place, Rank};
@@ -193,11 +194,17 @@ impl Communicator {
         }
     }
 
-    /// Has `meanwhile` called by the threads of this process that wait in calls, some thousand times a second while
-    /// nothing happens: for a library beside this one that others may wait for, and that has no thread of its own.
-    /// It must not make calls here.
+    /// Has `meanwhile` called by the threads of this process that wait in calls, again and again while nothing happens:
+    /// for a library beside this one that others may wait for, and that has no thread of its own. Where each rank has a
+    /// core to itself that is at each look after some microseconds, and it does not sleep; else some thousand times a
+    /// second. It must not make calls here.
     pub fn while_waiting(&self, meanwhile: fn()) {
         self.world.engine().while_waiting(meanwhile);
+    }
+
+    /// What others are told of this rank when they wait for it, for a library beside this one to add to.
+    pub fn status(&self) -> Arc<Status> {
+        Arc::clone(self.world.engine().status())
     }
 
     /// Whether calls that were started go on while the program computes, by a thread of their own

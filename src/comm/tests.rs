@@ -610,24 +610,46 @@ fn a_rank_that_is_lost_ends_the_waits_of_all_threads() {
 #[test]
 fn a_rank_that_waits_does_something_else_meanwhile() {
     static DONE: AtomicU32 = AtomicU32::new(0);
-    let comms = Communicator::loopback(2, 0).unwrap();
-    std::thread::scope(|threads| {
-        for comm in comms {
-            threads.spawn(move || {
-                match comm.rank() {
-                    0 => comm.while_waiting(|| {
-                        DONE.fetch_add(1, Ordering::Relaxed);
-                    }),
-                    _ => {
-                        while DONE.load(Ordering::Relaxed) == 0 {
-                            std::thread::yield_now();
-                        }
-                    }
-                }
-                comm.barrier().unwrap();
-            });
-        }
+    wait_while_waiting(&DONE, 1, || {
+        DONE.fetch_add(1, Ordering::Relaxed);
     });
+}
+
+#[test]
+fn a_rank_that_has_a_core_does_not_sleep_while_there_is_something_else_to_do() {
+    static DONE: AtomicU32 = AtomicU32::new(0);
+    const OFTEN: u32 = 2000;
+    let slept = wait_while_waiting(&DONE, OFTEN, || {
+        DONE.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(slept < OFTEN / 4, "{slept} times");
+}
+
+/// Has a rank with a core of its own wait until `meanwhile`, which counts its calls, has been called so often; and says how
+/// often it has slept.
+fn wait_while_waiting(calls: &AtomicU32, enough: u32, meanwhile: fn()) -> u32 {
+    let mut comms = Communicator::loopback(2, 0).unwrap();
+    let (late, early) = (comms.pop().unwrap(), comms.pop().unwrap());
+    early.world.engine().give_a_core();
+    early.while_waiting(meanwhile);
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            while calls.load(Ordering::Relaxed) < enough {
+                std::thread::yield_now();
+            }
+            late.barrier().unwrap();
+        });
+        let before = sleeps();
+        early.barrier().unwrap();
+        sleeps() - before
+    })
+}
+
+/// How often this thread has slept.
+fn sleeps() -> u32 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    line.trim().parse().unwrap()
 }
 
 #[test]

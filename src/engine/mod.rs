@@ -46,6 +46,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::forks;
+use crate::lifeline::status::Status;
 use crate::plan::Plan;
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
@@ -171,10 +172,21 @@ impl Engine {
         self.io.transport.place()
     }
 
+    /// What others are told of this rank.
+    pub fn status(&self) -> &Arc<Status> {
+        self.vigil.status()
+    }
+
     /// How many calls it has made.
     #[cfg(test)]
     pub fn calls_made(&self) -> u64 {
         self.vigil.calls_made()
+    }
+
+    /// As if there were a core for each rank.
+    #[cfg(test)]
+    pub fn give_a_core(&mut self) {
+        self.patience = Patience::new(1.0, self.io.transport.polls_memory());
     }
 
     /// As if so many more calls had been made on each communicator, and what is prepared had been started so often.

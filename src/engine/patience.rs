@@ -109,6 +109,11 @@ impl Patience {
         }
     }
 
+    /// Whether it has a core to itself, and has begun to offer it.
+    pub fn offers_its_own_core(&self) -> bool {
+        matches!(self, Patience::Alone { since: Some(_), .. })
+    }
+
     /// Whether to sleep even when something has just happened: a transport does not sleep on what has come
     /// already, and a poll less is a system call less.
     pub fn skips_a_poll(&self, soon: bool) -> bool {

@@ -156,6 +156,11 @@ impl Vigil {
         self.status.begin();
     }
 
+    /// What others are told of this rank.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+
     /// How many were made.
     #[cfg(test)]
     pub fn calls_made(&self) -> u64 {

@@ -88,7 +88,7 @@ impl Engine {
         self.awaiting > 0
     }
 
-    /// Has `meanwhile` called by who waits, again and again while nothing happens.
+    /// Has `meanwhile` called by who waits, again and again while nothing happens; who has a core to itself does not sleep then.
     pub fn while_waiting(&mut self, meanwhile: fn()) {
         self.meanwhile = Some(meanwhile);
     }
@@ -139,12 +139,24 @@ impl Engine {
                 return Ok(Waited::LetIn);
             }
             let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll(soon));
-            if may_sleep && self.patience.is_over(soon) {
-                self.sleep(handle)?;
+            if may_sleep {
+                self.idle(handle, soon)?;
             }
         }
         self.rest_from(handle);
         Ok(Waited::Done)
+    }
+
+    /// Nothing happens: it polls again, does what else is to be done, or sleeps.
+    fn idle(&mut self, handle: Handle, soon: bool) -> Result<()> {
+        let is_over = self.patience.is_over(soon);
+        match self.meanwhile {
+            // The library beside this one would not let go of its core either, and others may wait for it each microsecond.
+            Some(meanwhile) if self.patience.offers_its_own_core() => meanwhile(),
+            _ if is_over => return self.sleep(handle),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn attend_or_err(&mut self) -> Result<()> {

@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(inquiry.asks(), Some(0));
         assert!(answer(&inquiry).text.ends_with("(round 1 of 9); rank 0 has not answered"));
         assert!(!answer(&inquiry).complete);
-        assert!(inquiry.hears(1, 0, Report::Idle { made: 5 }));
+        assert!(inquiry.hears(1, 0, Report::Idle { made: 5, elsewhere: None }));
         assert!(answer(&inquiry).text.ends_with("(round 1 of 9); rank 0 is alive, in no call (5 made)"));
         assert!(answer(&inquiry).complete);
     }

@@ -42,6 +42,8 @@ pub struct Status {
     /// Calls whose waits have lasted for a while, the one told of last behind the others.
     calls: Mutex<Vec<Call>>,
     made: AtomicU64,
+    /// The call of another library that it is in: whose, and which.
+    elsewhere: Mutex<Option<(&'static str, &'static str)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,6 +70,16 @@ impl Status {
     /// How many have been made.
     pub fn calls_made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
+    }
+
+    /// Makes a `call` of another library, whose is said by `whose`; who asks meanwhile is told. Of threads that do so at one
+    /// time, the one that began last is told of.
+    pub fn elsewhere<T>(&self, whose: &'static str, call: &'static str, make: impl FnOnce() -> T) -> T {
+        let is_in = |what| *self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner) = what;
+        is_in(Some((whose, call)));
+        let made = make();
+        is_in(None);
+        made
     }
 
     /// It is in a call, for a while: what it is (all ranks say the same of the same call), and its number: on its
@@ -109,7 +121,9 @@ impl Status {
             same.or(calls.last()).cloned()
         });
         let Some(Call { name, number, awaited, seen }) = told else {
-            return Report::Idle { made: self.calls_made() };
+            let elsewhere = *self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+            let elsewhere = elsewhere.map(|(whose, call)| format!("{whose} {call}"));
+            return Report::Idle { made: self.calls_made(), elsewhere };
         };
         let unseen = seen.elapsed();
         match unseen < UNATTENDED {
@@ -137,8 +151,8 @@ pub(crate) fn communicator_of(number: u64) -> u32 {
 /// What can be said of a rank that was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// In no call, after so many.
-    Idle { made: u64 },
+    /// In no call, after so many; perhaps in one of another library.
+    Idle { made: u64, elsewhere: Option<String> },
     /// In a call.
     Busy { name: String, number: u64, awaited: Option<Awaited> },
     /// A call is under way, and it has done something else for so many seconds.
@@ -171,7 +185,12 @@ impl Report {
     /// The report on `rank`, without a full stop.
     pub fn sentence(&self, rank: Rank) -> String {
         match self {
-            Report::Idle { made } => format!("rank {rank} is alive, in no call ({made} made)"),
+            Report::Idle { made, elsewhere: None } => {
+                format!("rank {rank} is alive, in no call ({made} made)")
+            }
+            Report::Idle { made, elsewhere: Some(call) } => {
+                format!("rank {rank} is alive, in {call}, in no call of circulant's ({made} made)")
+            }
             Report::Busy { name, number, awaited } => {
                 let waits = awaited.as_ref().map_or("waits for nobody".to_owned(), waits_for);
                 let number = *number as u32;
@@ -239,6 +258,12 @@ mod tests {
         assert_eq!(status.report(0).awaits(), Some(2));
         status.leave(1);
         status.makes_one();
+        assert_eq!(said(), "rank 4 is alive, in no call (1 made)");
+        let there = status.elsewhere("the MPI library's own", "reduce", said);
+        assert_eq!(
+            there,
+            "rank 4 is alive, in the MPI library's own reduce, in no call of circulant's (1 made)"
+        );
         assert_eq!(said(), "rank 4 is alive, in no call (1 made)");
     }
 

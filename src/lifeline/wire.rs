@@ -179,7 +179,9 @@ impl Writer {
 
     fn report(&mut self, report: &Report) -> &mut Self {
         match report {
-            Report::Idle { made } => self.u8(IDLE).u64(*made),
+            Report::Idle { made, elsewhere } => {
+                self.u8(IDLE).u64(*made).text(elsewhere.as_deref().unwrap_or_default())
+            }
             Report::Busy { name, number, awaited } => self.u8(BUSY).text(name).u64(*number).awaited(awaited),
             Report::Away { name, number, seconds } => self.u8(AWAY).text(name).u64(*number).u32(*seconds),
             Report::Left => self.u8(LEFT),
@@ -241,7 +243,10 @@ impl<'a> Reader<'a> {
 
     fn report(&mut self, size: u32) -> Option<Report> {
         match self.u8()? {
-            IDLE => Some(Report::Idle { made: self.u64()? }),
+            IDLE => {
+                let (made, elsewhere) = (self.u64()?, self.text()?);
+                Some(Report::Idle { made, elsewhere: Some(elsewhere).filter(|call| !call.is_empty()) })
+            }
             BUSY => {
                 Some(Report::Busy { name: self.text()?, number: self.u64()?, awaited: self.awaited(size)? })
             }
@@ -279,7 +284,8 @@ mod tests {
             awaited: Some(Awaited { peer: 2, what, round: 4, rounds: 9 }),
         };
         let reports = [
-            Report::Idle { made: 5 },
+            Report::Idle { made: 5, elsewhere: None },
+            Report::Idle { made: 5, elsewhere: Some("another library's barrier".into()) },
             Report::Busy { name: "barrier".into(), number: 1, awaited: None },
             busy(Awaiting::Block(3)),
             busy(Awaiting::Readiness),
