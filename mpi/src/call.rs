@@ -15,7 +15,7 @@ use circulant::comm::raw::Span;
 use circulant::error::Result;
 use circulant::fold::Fold;
 
-use super::communicators::{self, Found};
+use super::communicators::{self, Found, Unserved};
 use super::own;
 use super::sides::{Buffer, Parts, Side, Values};
 use super::types::Datatype;
@@ -100,6 +100,15 @@ impl Why {
             Why::Counts => "counts known at the root only",
             Why::Argument => "argument",
             Why::Sample => "timed for comparison",
+        }
+    }
+}
+
+impl From<Unserved> for Why {
+    fn from(why: Unserved) -> Self {
+        match why {
+            Unserved::Alone => Why::Alone,
+            Unserved::Other => Why::Communicator,
         }
     }
 }
@@ -191,7 +200,7 @@ pub fn decide(world: &World, args: &Args, tense: Tense) -> std::result::Result<T
     }
     let abi = own::abi().ok_or(Why::Communicator)?;
     let comm = abi.flavour.handle(args.comm);
-    let found = communicators::find(comm, tense != Tense::Started).ok_or(Why::Communicator)?;
+    let found = communicators::find(comm, tense != Tense::Started).map_err(Why::from)?;
     let taken = Maker { args, abi, found, tense }.make()?;
     let why = match taken.bytes {
         Some(bytes) if bytes < world.settings.least => Why::Less,

@@ -55,10 +55,33 @@ impl Found {
     }
 }
 
-/// An attribute's value where a communicator is not served.
-const NOT_SERVED: usize = 1;
+/// An attribute's value where a communicator is of one rank.
+const ALONE: usize = 1;
+/// Where it is not served for another reason.
+const NOT_SERVED: usize = ALONE + 1;
 /// Of MPI_COMM_WORLD, which is the first.
 const WORLD: usize = NOT_SERVED + 1;
+
+/// Why a communicator is not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unserved {
+    /// It is of one rank.
+    Alone,
+    /// It is between two groups, has ranks of elsewhere, or none could be made; or it is not known yet, and may not be made now.
+    Other,
+}
+
+impl Unserved {
+    fn attribute(self) -> usize {
+        match self {
+            Unserved::Alone => ALONE,
+            Unserved::Other => NOT_SERVED,
+        }
+    }
+}
+
+/// What is known of a communicator.
+type Known = std::result::Result<NonNull<Served>, Unserved>;
 
 static REGISTRY: Mutex<Option<HashMap<usize, Arc<Served>>>> = Mutex::new(None);
 static NEXT: AtomicUsize = AtomicUsize::new(WORLD);
@@ -82,22 +105,22 @@ fn registry() -> Registry {
     Registry(REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What a thread remembers: generation, handle, and where it was found.
-type Memory = Cell<(u64, Handle, Option<NonNull<Served>>)>;
+/// What a thread remembers: generation, handle, and what is known of it.
+type Memory = Cell<(u64, Handle, Known)>;
 
 thread_local! {
-    static LAST: [Memory; 4] = const { [const { Cell::new((0, 0, None)) }; 4] };
+    static LAST: [Memory; 4] = const { [const { Cell::new((0, 0, Err(Unserved::Other))) }; 4] };
 }
 
 /// The communicator that serves the program's; makes it, if that `may_wait` for the others.
-pub fn find(handle: Handle, may_wait: bool) -> Option<Found> {
+pub fn find(handle: Handle, may_wait: bool) -> std::result::Result<Found, Unserved> {
     let generation = GENERATION.load(Ordering::Relaxed);
     LAST.with(|last| {
         let same = |(since, there, found)| (since == generation && there == handle).then_some(found);
         match last.iter().find_map(|memory| same(memory.get())) {
             Some(found) => found.map(Found),
             None => {
-                let found = look_up(handle, may_wait)?;
+                let found = look_up(handle, may_wait).ok_or(Unserved::Other)?;
                 last.windows(2).rev().for_each(|pair| pair[1].set(pair[0].get()));
                 last[0].set((generation, handle, found));
                 found.map(Found)
@@ -106,9 +129,9 @@ pub fn find(handle: Handle, may_wait: bool) -> Option<Found> {
     })
 }
 
-/// `None` where it is not known yet; else whether it is served.
+/// `None` where it is not known yet; else by what it is served.
 #[cold]
-fn look_up(handle: Handle, may_wait: bool) -> Option<Option<NonNull<Served>>> {
+fn look_up(handle: Handle, may_wait: bool) -> Option<Known> {
     drop_those_over();
     if own::abi()?.comm_null == handle {
         return None;
@@ -122,22 +145,34 @@ fn look_up(handle: Handle, may_wait: bool) -> Option<Option<NonNull<Served>>> {
     match (code, flag) {
         (0, 0) if may_wait => Some(serve(handle)),
         (0, 0) => None,
-        (0, _) => Some(registry().get(&id).map(|served| NonNull::from(&**served))),
+        (0, _) if id == ALONE => Some(Err(Unserved::Alone)),
+        (0, _) => Some(registry().get(&id).map(|served| NonNull::from(&**served)).ok_or(Unserved::Other)),
         _ => None,
     }
 }
 
-/// Makes ours for a communicator of the program's. All its ranks come here with the same call.
-fn serve(handle: Handle) -> Option<NonNull<Served>> {
-    let (members, place) = members(handle)?;
-    let world = registry().get(&WORLD).cloned()?;
+/// Makes ours for a communicator of the program's. All its ranks come here with the same call, where ranks that wait for this
+/// one hear that it waits for them.
+fn serve(handle: Handle) -> Known {
+    let (members, place) = match ranks_in_world(handle) {
+        Ok(found) => found,
+        Err(why) => return put_down(handle, Err(why)),
+    };
+    let world = registry().get(&WORLD).cloned().ok_or(Unserved::Other)?;
+    let make = || make(handle, &world, &members, place);
+    let made = world.comm.status().elsewhere("the first collective", "on a communicator", make);
+    put_down(handle, made.map(|comm| (comm, place)).ok_or(Unserved::Other))
+}
+
+/// A communicator of these ranks, if all make it.
+fn make(handle: Handle, world: &Served, members: &[Rank], place: Place) -> Option<Communicator> {
     let mut together = Together { gather: |own: &[u8]| gather(handle, place, own), over: false };
-    let made = world.comm.of_group(&members, |own| together.exchange(own));
+    let made = world.comm.of_group(members, |own| together.exchange(own));
     if let (Err(trouble), false) = (&made, together.over) {
         tell(format!("a communicator of {} ranks is passed on: {trouble}", place.size));
     }
     let well = together.end(made.is_ok());
-    put_down(handle, made.ok().filter(|_| well).map(|comm| (comm, place)))
+    made.ok().filter(|_| well)
 }
 
 /// What ranks make together in some exchanges, the same on all. Each begins with a word of every rank, so that one that
@@ -170,29 +205,23 @@ impl<G: FnMut(&[u8]) -> Result<Vec<Vec<u8>>>> Together<G> {
 }
 
 /// Remembers with the program's communicator whether it is served, and by what.
-fn put_down(handle: Handle, made: Option<(Communicator, Place)>) -> Option<NonNull<Served>> {
-    let id = if made.is_some() { NEXT.fetch_add(1, Ordering::Relaxed) } else { NOT_SERVED };
+fn put_down(handle: Handle, made: std::result::Result<(Communicator, Place), Unserved>) -> Known {
+    let id = match &made {
+        Ok(_) => NEXT.fetch_add(1, Ordering::Relaxed),
+        Err(why) => why.attribute(),
+    };
     // SAFETY: - the communicator is the program's, the keyval ours
     unsafe { own::set_attribute(handle, KEYVAL.load(Ordering::Relaxed), id as *mut c_void) };
     let (comm, place) = made?;
     let served = Arc::new(Served { comm, handle, place, id, calls: Default::default() });
     let found = NonNull::from(&*served);
     registry().0.get_or_insert_default().insert(id, served);
-    Some(found)
+    Ok(found)
 }
 
-/// A communicator's ranks in MPI_COMM_WORLD; `None`, and put down as not served, if it is between two groups, alone, or
-/// has others. All its ranks find the same.
-fn members(handle: Handle) -> Option<(Vec<Rank>, Place)> {
-    let found = ranks_in_world(handle);
-    if found.is_none() {
-        put_down(handle, None);
-    }
-    found
-}
-
-fn ranks_in_world(handle: Handle) -> Option<(Vec<Rank>, Place)> {
-    let abi = own::abi()?;
+/// A communicator's ranks in MPI_COMM_WORLD, unless it is between two groups, alone, or has others. All its ranks find the same.
+fn ranks_in_world(handle: Handle) -> std::result::Result<(Vec<Rank>, Place), Unserved> {
+    let abi = own::abi().ok_or(Unserved::Other)?;
     let (mut inter, mut size, mut rank, mut group, mut all) = (0, 0, 0, 0, 0);
     // SAFETY: - the communicator is the program's
     //         - the numbers are ints, and the handles have room for any library's
@@ -203,8 +232,10 @@ fn ranks_in_world(handle: Handle) -> Option<(Vec<Rank>, Place)> {
             own::comm_rank(handle, &mut rank),
         ]
     };
-    if codes != [0; 3] || inter != 0 || size < 2 {
-        return None;
+    match (codes, inter, size) {
+        ([0, 0, 0], 0, 2..) => {}
+        ([0, 0, 0], 0, 1) => return Err(Unserved::Alone),
+        _ => return Err(Unserved::Other),
     }
     let numbers: Vec<c_int> = (0..size).collect();
     let mut there = vec![-1; numbers.len()];
@@ -220,7 +251,8 @@ fn ranks_in_world(handle: Handle) -> Option<(Vec<Rank>, Place)> {
         ]
     };
     let members: Option<Vec<Rank>> = there.iter().map(|&rank| rank.try_into().ok()).collect();
-    (codes == [0; 5]).then_some((members?, Place { rank: rank as Rank, size: size as u32 }))
+    let place = Place { rank: rank as Rank, size: size as u32 };
+    members.filter(|_| codes == [0; 5]).map(|members| (members, place)).ok_or(Unserved::Other)
 }
 
 /// As many bytes of each rank, by MPI.
@@ -250,7 +282,8 @@ pub fn begin(comm: Communicator) -> Result<()> {
     }
     KEYVAL.store(keyval, Ordering::Relaxed);
     let place = Place { rank: comm.rank(), size: comm.size() };
-    put_down(own::abi().map_or(0, |abi| abi.comm_world), Some((comm, place)));
+    // It is in the registry, where it is looked for.
+    let _ = put_down(own::abi().map_or(0, |abi| abi.comm_world), Ok((comm, place)));
     Ok(())
 }
 

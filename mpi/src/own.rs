@@ -1,6 +1,6 @@
 //! The library's own functions: what a call is passed on to, and what this one needs of MPI itself.
 //!
-//! A function is looked up when it is first called, and its address kept; to pass a call on costs a load and a jump.
+//! A function is looked up when it is first called, and its address kept: from then on a call of it costs a load and a jump.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::OnceLock;

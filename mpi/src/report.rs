@@ -12,15 +12,14 @@ use std::time::Instant;
 use circulant::collective::Collective;
 
 use super::call::{Args, Taken, Tense, Why};
-use super::own;
 use super::settings;
 use super::world::{self, World};
 
 /// Of so many calls one is passed on to be timed.
 const SAMPLE: u32 = 8;
 
-/// So few calls say nothing of a ratio: the first ones also make what the others find.
-const FEW: u64 = 5;
+/// Of so many calls of both kinds a ratio says something.
+const ENOUGH: u64 = 5;
 
 /// Calls of one collective and size.
 #[derive(Default)]
@@ -34,24 +33,35 @@ struct Line {
 #[derive(Default, Clone, Copy)]
 struct Times {
     calls: u64,
-    seconds: f64,
+    /// Of the first one, which also makes what the others find.
+    first: f64,
+    /// Of the others, together.
+    others: f64,
 }
 
 impl Line {
     /// Whether there are enough of both kinds for a ratio.
-    fn are_many(&self) -> bool {
-        self.taken.calls.min(self.samples.calls) >= FEW
+    fn are_enough(&self) -> bool {
+        self.taken.calls.min(self.samples.calls) >= ENOUGH
     }
 }
 
 impl Times {
     fn add(&mut self, seconds: f64) {
+        match self.calls {
+            0 => self.first = seconds,
+            _ => self.others += seconds,
+        }
         self.calls += 1;
-        self.seconds += seconds;
     }
 
+    /// Of all but the first one, if there are others.
     fn mean(self) -> Option<f64> {
-        (self.calls > 0).then(|| self.seconds / self.calls as f64)
+        match self.calls {
+            0 => None,
+            1 => Some(self.first),
+            calls => Some(self.others / (calls - 1) as f64),
+        }
     }
 }
 
@@ -93,8 +103,6 @@ pub fn count(
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(lines) = lines.as_mut() else { return };
     let line = lines.entry(key).or_default();
-    let why =
-        why.map(|why| if why == Why::Communicator && code == 0 && is_alone(args) { Why::Alone } else { why });
     match why {
         None => line.taken.add(seconds),
         Some(Why::Sample) => line.samples.add(seconds),
@@ -103,16 +111,6 @@ pub fn count(
             *line.why.entry(why).or_default() += 1;
         }
     }
-}
-
-/// Whether a call, which succeeded, was of one rank.
-fn is_alone(args: &Args) -> bool {
-    let (mut inter, mut size) = (0, 0);
-    let comm = own::abi().map_or(0, |abi| abi.flavour.handle(args.comm));
-    // SAFETY: - a call on the communicator has succeeded
-    //         - the numbers are ints
-    let codes = unsafe { [own::comm_test_inter(comm, &mut inter), own::comm_size(comm, &mut size)] };
-    (codes, inter, size) == ([0; 2], 0, 1)
 }
 
 impl Tense {
@@ -140,8 +138,9 @@ fn table(lines: &BTreeMap<Key, Line>) -> String {
     rows.extend(lines.iter().map(|(key, line)| row(key, line)));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
     let widths: Vec<_> = (0..head.len()).map(width).collect();
-    let mut text = String::from(
-        "circulant: MPI calls of rank 0, means; every 8th call at once is the library's own; a ratio is of 5 calls or more of both\n",
+    let mut text = format!(
+        "circulant: MPI calls of rank 0, means of all but the first; of calls at once each {SAMPLE}th is the library's own; \
+         ratios are of {ENOUGH} calls or more of both\n"
     );
     for row in &rows {
         let mut line = format!("{:<width$}", row[0], width = widths[0]);
@@ -159,7 +158,7 @@ fn table(lines: &BTreeMap<Key, Line>) -> String {
 fn row(&(collective, tense, class): &Key, line: &Line) -> [String; 9] {
     let micros = |times: Times| times.mean().map_or("-".into(), |mean| format!("{:.1}", mean * 1e6));
     let ratio = match (line.taken.mean(), line.samples.mean()) {
-        (Some(ours), Some(own)) if tense.is_empty() && own > 0.0 && line.are_many() => {
+        (Some(ours), Some(own)) if tense.is_empty() && own > 0.0 && line.are_enough() => {
             format!("{:.2}", ours / own)
         }
         _ => "-".into(),
@@ -197,11 +196,12 @@ mod tests {
     fn the_table_is_aligned_and_says_why() {
         let mut lines = BTreeMap::new();
         let mut line = Line::default();
-        (0..FEW).for_each(|_| line.taken.add(2e-6));
-        (0..FEW).for_each(|_| line.samples.add(4e-6));
+        line.taken.add(500e-6);
+        (1..ENOUGH).for_each(|_| line.taken.add(2e-6));
+        (0..ENOUGH).for_each(|_| line.samples.add(4e-6));
         lines.insert((Collective::Broadcast, "", Some(16)), line);
         let mut line = Line::default();
-        (0..FEW).for_each(|_| line.taken.add(2e-6));
+        (0..ENOUGH).for_each(|_| line.taken.add(2e-6));
         line.samples.add(4e-6);
         lines.insert((Collective::Broadcast, "", Some(17)), line);
         let mut line = Line::default();

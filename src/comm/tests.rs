@@ -610,7 +610,7 @@ fn a_rank_that_is_lost_ends_the_waits_of_all_threads() {
 #[test]
 fn a_rank_that_waits_does_something_else_meanwhile() {
     static DONE: AtomicU32 = AtomicU32::new(0);
-    wait_while_waiting(&DONE, 1, || {
+    wait_while_waiting(&DONE, 1, false, || {
         DONE.fetch_add(1, Ordering::Relaxed);
     });
 }
@@ -619,18 +619,20 @@ fn a_rank_that_waits_does_something_else_meanwhile() {
 fn a_rank_that_has_a_core_does_not_sleep_while_there_is_something_else_to_do() {
     static DONE: AtomicU32 = AtomicU32::new(0);
     const OFTEN: u32 = 2000;
-    let slept = wait_while_waiting(&DONE, OFTEN, || {
+    let slept = wait_while_waiting(&DONE, OFTEN, true, || {
         DONE.fetch_add(1, Ordering::Relaxed);
     });
     assert!(slept < OFTEN / 4, "{slept} times");
 }
 
-/// Has a rank with a core of its own wait until `meanwhile`, which counts its calls, has been called so often; and says how
-/// often it has slept.
-fn wait_while_waiting(calls: &AtomicU32, enough: u32, meanwhile: fn()) -> u32 {
+/// Has a rank, with a core of its own or in a crowd, wait until `meanwhile`, which counts its calls, has been called so often;
+/// and says how often it has slept.
+fn wait_while_waiting(calls: &AtomicU32, enough: u32, has_a_core: bool, meanwhile: fn()) -> u32 {
     let mut comms = Communicator::loopback(2, 0).unwrap();
     let (late, early) = (comms.pop().unwrap(), comms.pop().unwrap());
-    early.world.engine().give_a_core();
+    if has_a_core {
+        early.world.engine().give_a_core();
+    }
     early.while_waiting(meanwhile);
     std::thread::scope(|threads| {
         threads.spawn(move || {
@@ -640,7 +642,10 @@ fn wait_while_waiting(calls: &AtomicU32, enough: u32, meanwhile: fn()) -> u32 {
             late.barrier().unwrap();
         });
         let before = sleeps();
-        early.barrier().unwrap();
+        let waited = early.barrier();
+        // Whatever happened, the other one is to end.
+        calls.store(enough, Ordering::Relaxed);
+        waited.unwrap();
         sleeps() - before
     })
 }

@@ -4,6 +4,7 @@
 //! more. A rank that has a core to itself polls for longer than a sleeper's waking takes: two that slept would
 //! else wait for each other's waking for ever. After some microseconds it offers its core between two polls: the
 //! system may have put the one that it waits for there, too. Where that has helped it does so sooner next time.
+//! Beside a library that needs progress, too, it polls on in place of sleeping (see [`super::Engine::while_waiting`]).
 //!
 //! Where ranks outnumber cores, a rank that polls holds up the one that it waits for. It sleeps at once,
 //! but for two cases, where it offers its core some times first, which costs less than to sleep and to be

@@ -14,6 +14,8 @@ const NAP: Duration = Duration::from_millis(100);
 const SHORT_NAP: Duration = Duration::from_micros(200);
 /// Who has so much to do that it does not sleep looks after waits every so many turns.
 const MANY: u32 = 256;
+/// Who has something else to do meanwhile, and does not sleep, does it and looks after waits every so many turns.
+const SOME: u32 = 4;
 /// How long a rank that leaves waits for its neighbours' goodbyes.
 const LAST_CALL: Duration = Duration::from_secs(5);
 
@@ -140,23 +142,28 @@ impl Engine {
             }
             let may_sleep = !self.is_done(handle) && (!happened || self.patience.skips_a_poll(soon));
             if may_sleep {
-                self.idle(handle, soon)?;
+                self.idle(handle, soon, turns)?;
             }
         }
         self.rest_from(handle);
         Ok(Waited::Done)
     }
 
-    /// Nothing happens: it polls again, does what else is to be done, or sleeps.
-    fn idle(&mut self, handle: Handle, soon: bool) -> Result<()> {
+    /// Nothing happens: it sleeps, does what else is to be done, or goes on polling.
+    fn idle(&mut self, handle: Handle, soon: bool, turns: u32) -> Result<()> {
         let is_over = self.patience.is_over(soon);
         match self.meanwhile {
-            // The library beside this one would not let go of its core either, and others may wait for it each microsecond.
-            Some(meanwhile) if self.patience.offers_its_own_core() => meanwhile(),
-            _ if is_over => return self.sleep(handle),
-            _ => {}
+            // The library beside this one polls without sleeping, too: other ranks may need its progress at any moment.
+            Some(meanwhile) if self.patience.offers_its_own_core() => {
+                if turns.is_multiple_of(SOME) {
+                    self.watch_all(handle)?;
+                    meanwhile();
+                }
+                Ok(())
+            }
+            _ if is_over => self.sleep(handle),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn attend_or_err(&mut self) -> Result<()> {

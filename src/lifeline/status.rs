@@ -1,7 +1,7 @@
 //! What this rank is doing, for others to ask: written by the engine, read by the lifeline's thread.
 //!
 //! It says what a rank does now, and of the past only how many calls it has made. A call whose waits are shorter than a
-//! millisecond takes no lock; others take one that is uncontended (tens of nanoseconds) when such a wait is told of,
+//! millisecond takes no lock, unless it is another library's; others take one that is uncontended (tens of nanoseconds) when such a wait is told of,
 //! whenever it is looked after, and when it is over.
 #![forbid(unsafe_code)]
 
@@ -42,9 +42,11 @@ pub struct Status {
     /// Calls whose waits have lasted for a while, the one told of last behind the others.
     calls: Mutex<Vec<Call>>,
     made: AtomicU64,
-    /// The call of another library that it is in: whose, and which.
-    elsewhere: Mutex<Option<(&'static str, &'static str)>>,
+    /// The calls of another library that it is in, whose and which, the one that began last behind the others.
+    elsewhere: Mutex<Vec<Elsewhere>>,
 }
+
+type Elsewhere = (&'static str, &'static str);
 
 #[derive(Debug, Clone)]
 struct Call {
@@ -58,12 +60,12 @@ struct Call {
 impl Status {
     /// One more call is made, by the engine: only one of its threads does so at a time.
     #[inline]
-    pub fn makes_one(&self) {
+    pub(crate) fn makes_one(&self) {
         self.made.store(self.calls_made() + 1, Ordering::Relaxed);
     }
 
     /// None has been made yet.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.made.store(0, Ordering::Relaxed);
     }
 
@@ -72,19 +74,21 @@ impl Status {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Makes a `call` of another library, whose is said by `whose`; who asks meanwhile is told. Of threads that do so at one
-    /// time, the one that began last is told of.
+    /// Makes a `call` of another library, whose is said by `whose`; who asks meanwhile is told of the one that began last.
     pub fn elsewhere<T>(&self, whose: &'static str, call: &'static str, make: impl FnOnce() -> T) -> T {
-        let is_in = |what| *self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner) = what;
-        is_in(Some((whose, call)));
+        self.calls_elsewhere(|calls| calls.push((whose, call)));
         let made = make();
-        is_in(None);
+        self.calls_elsewhere(|calls| {
+            // Of equal ones each is as good as another.
+            let over = calls.iter().rposition(|&other| other == (whose, call));
+            over.map(|over| calls.remove(over));
+        });
         made
     }
 
     /// It is in a call, for a while: what it is (all ranks say the same of the same call), and its number: on its
     /// communicator, from 1, in the lower half, and the communicator's in the upper one; and what that waits for, if anything.
-    pub fn waits(&self, number: u64, name: impl FnOnce() -> String, awaited: Option<Awaited>) {
+    pub(crate) fn waits(&self, number: u64, name: impl FnOnce() -> String, awaited: Option<Awaited>) {
         let seen = Instant::now();
         self.calls(|calls| {
             let known = calls.iter().position(|call| call.number == number).map(|at| calls.remove(at));
@@ -94,7 +98,7 @@ impl Status {
     }
 
     /// Somebody looks after a call, if it has been told of; once it waits for nothing any more, that is told of.
-    pub fn sees(&self, number: u64, still_waits: bool) {
+    pub(crate) fn sees(&self, number: u64, still_waits: bool) {
         let seen = Instant::now();
         self.calls(|calls| {
             if let Some(call) = calls.iter_mut().find(|call| call.number == number) {
@@ -105,23 +109,24 @@ impl Status {
     }
 
     /// A call has ended.
-    pub fn leave(&self, number: u64) {
+    pub(crate) fn leave(&self, number: u64) {
         self.calls(|calls| calls.retain(|call| call.number != number));
     }
 
     /// All have.
-    pub fn leave_all(&self) {
+    pub(crate) fn leave_all(&self) {
         self.calls(Vec::clear);
     }
 
-    /// What is to be said to somebody who waits in a call of a communicator: of the call on that, or the one told of last.
+    /// What is to be said to somebody who waits in a call of a communicator: of the call on that, or one of another library, or
+    /// the one told of last.
     pub(crate) fn report(&self, communicator: u32) -> Report {
+        let elsewhere = self.calls_elsewhere(|calls| calls.last().copied());
         let told = self.calls(|calls| {
             let same = calls.iter().rfind(|call| communicator_of(call.number) == communicator);
-            same.or(calls.last()).cloned()
+            same.or(calls.last().filter(|_| elsewhere.is_none())).cloned()
         });
         let Some(Call { name, number, awaited, seen }) = told else {
-            let elsewhere = *self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
             let elsewhere = elsewhere.map(|(whose, call)| format!("{whose} {call}"));
             return Report::Idle { made: self.calls_made(), elsewhere };
         };
@@ -136,6 +141,10 @@ impl Status {
     #[cfg(test)]
     pub(crate) fn grow_old(&self, by: Duration) {
         self.calls(|calls| calls.iter_mut().for_each(|call| call.seen -= by));
+    }
+
+    fn calls_elsewhere<T>(&self, use_them: impl FnOnce(&mut Vec<Elsewhere>) -> T) -> T {
+        use_them(&mut self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn calls<T>(&self, use_them: impl FnOnce(&mut Vec<Call>) -> T) -> T {
@@ -189,7 +198,7 @@ impl Report {
                 format!("rank {rank} is alive, in no call ({made} made)")
             }
             Report::Idle { made, elsewhere: Some(call) } => {
-                format!("rank {rank} is alive, in {call}, in no call of circulant's ({made} made)")
+                format!("rank {rank} is alive, in {call} ({made} of circulant's made)")
             }
             Report::Busy { name, number, awaited } => {
                 let waits = awaited.as_ref().map_or("waits for nobody".to_owned(), waits_for);
@@ -260,10 +269,7 @@ mod tests {
         status.makes_one();
         assert_eq!(said(), "rank 4 is alive, in no call (1 made)");
         let there = status.elsewhere("the MPI library's own", "reduce", said);
-        assert_eq!(
-            there,
-            "rank 4 is alive, in the MPI library's own reduce, in no call of circulant's (1 made)"
-        );
+        assert_eq!(there, "rank 4 is alive, in the MPI library's own reduce (1 of circulant's made)");
         assert_eq!(said(), "rank 4 is alive, in no call (1 made)");
     }
 
@@ -278,6 +284,12 @@ mod tests {
         assert_eq!(said(0), Some(call(1, 5)));
         status.leave(call(1, 5));
         assert_eq!(said(1), Some(call(2, 6)));
+        let there = status.elsewhere("another", "call", || {
+            // One that began later and is over, as another thread's may be.
+            status.elsewhere("another", "call of another kind", || ());
+            [said(0), said(2)]
+        });
+        assert_eq!(there, [None, Some(call(2, 6))], "where it is, unless it is in the one that is asked for");
         status.leave_all();
         assert_eq!(said(2), None);
     }

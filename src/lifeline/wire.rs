@@ -11,7 +11,7 @@ use super::status::{Awaited, Awaiting, Report};
 use crate::rank::Rank;
 
 /// The version of the frames; ranks of one job must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// The longest body of a frame, in bytes.
 pub const MAX_BODY: usize = 1024;
