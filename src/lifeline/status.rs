@@ -1,8 +1,8 @@
 //! What this rank is doing, for others to ask: written by the engine, read by the lifeline's thread.
 //!
 //! It says what a rank does now, and of the past only how many calls it has made. A call whose waits are shorter than a
-//! millisecond takes no lock, unless it is another library's; others take one that is uncontended (tens of nanoseconds) when such a wait is told of,
-//! whenever it is looked after, and when it is over.
+//! millisecond takes no lock, unless it is another library's; others take one that is uncontended (tens of nanoseconds)
+//! when such a wait is told of, whenever it is looked after, and when it is over.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
