@@ -49,9 +49,10 @@ impl Fortran {
     /// - `F` is the type of a pointer to that function.
     pub unsafe fn own<F: Copy>(&self) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<usize>()) };
-        let known = self.address.load(Relaxed);
-        let address = if known == UNKNOWN { self.find()? } else { known };
-        self.address.store(address, Relaxed);
+        if self.address.load(Relaxed) == UNKNOWN {
+            self.address.store(self.find()?, Relaxed);
+        }
+        let address = self.address.load(Relaxed);
         // SAFETY: - a pointer to a function of this type (the caller), of the same size (the assertion)
         Some(unsafe { std::mem::transmute_copy(&address) })
     }

@@ -168,8 +168,8 @@ fn name(file: &Path) -> Cow<'_, str> {
     file.file_name().map(OsStr::to_string_lossy).unwrap_or_default()
 }
 
-/// Where shared libraries of this process, and what each was loaded with, have what has one of these names, but for the one that is
-/// mapped at `ours`: also such as the program itself does not see.
+/// The addresses that one of these names has in the shared libraries of this process, and in what each of them was loaded with:
+/// also where the program itself does not see them. The library that is mapped at `ours` is left out.
 pub fn found_beside(ours: usize, names: &[&str]) -> Vec<usize> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let others = files(&maps).into_iter().filter(|(_, at)| !is_within(ours, at));
