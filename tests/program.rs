@@ -230,3 +230,32 @@ fn what_cannot_be_written_is_named() {
     assert_eq!(output.status.code(), Some(1));
     assert!(err(&output).starts_with("error: the standard output cannot be written: "), "{}", err(&output));
 }
+
+#[test]
+fn what_was_measured_is_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let (rows, figure) = (folder.path().join("rows.csv"), folder.path().join("figure.svg"));
+    let plot = |rows: &std::path::Path, more: &str| {
+        let mut plot = program("plot");
+        plot.arg(rows).arg("-o").arg(&figure).args(more.split_whitespace()).output().unwrap()
+    };
+    let measured = run("bench reduce -n 2 -m 8:32 -t 0 --algorithm all --format csv");
+    std::fs::write(&rows, &measured.stdout).unwrap();
+    assert!(plot(&rows, "").status.success());
+    let svg = std::fs::read_to_string(&figure).unwrap();
+    for text in ["reduce", "2 ranks on 1 node", "linear", "mst", "circulant", "32 B"] {
+        assert!(svg.contains(&format!(">\n{text}\n<")), "{text} is missing: {svg}");
+    }
+    assert_refused_once(
+        &plot(&rows, "--relative-to impi"),
+        "there is no curve `impi`; there are: circulant, ",
+    );
+    std::fs::write(&rows, "# 2 ranks on 1 node\n").unwrap();
+    assert_refused_once(&plot(&rows, ""), "line 1 of ");
+    assert_eq!(std::fs::read_to_string(&figure).unwrap(), svg, "what was drawn before stays");
+    std::fs::remove_file(&figure).unwrap();
+    assert_refused_once(&plot(&rows, ""), "line 1 of ");
+    assert_refused_once(&plot(&folder.path().join("none"), ""), "none cannot be opened: ");
+    assert!(!figure.exists(), "nothing is left of a figure that could not be drawn");
+    assert_refused_once(&program("plot -o /dev/full").output().unwrap(), "there is nothing to draw");
+}

@@ -7,6 +7,7 @@ mod fit;
 mod info;
 mod output;
 mod plan;
+mod plot;
 mod run;
 mod schedule;
 
@@ -58,6 +59,7 @@ subcommands! {
     Schedule(schedule),
     Check(check),
     Plan(plan),
+    Plot(plot),
     Info(info),
 }
 

@@ -1,4 +1,4 @@
-//! Writing results to standard output.
+//! How results are written.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 
@@ -11,5 +11,27 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result
         other => other.map_err(|error| {
             io::Error::new(error.kind(), format!("the standard output cannot be written: {error}"))
         }),
+    }
+}
+
+/// A number of bytes in the largest unit of which there is one: `64 KiB`.
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let step = (bytes.max(1).ilog2() / 10).min(4);
+    let number = bytes as f64 / (1_u64 << (10 * step)) as f64;
+    let digits = usize::from(number.fract() != 0.0);
+    format!("{number:.digits$} {}", UNITS[step as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_as_people_write_them() {
+        assert_eq!(
+            [0, 1023, 65536, 3 << 19, 256 << 10].map(size),
+            ["0 B", "1023 B", "64 KiB", "1.5 MiB", "256 KiB"]
+        );
     }
 }

@@ -4,7 +4,7 @@ mod agreement;
 mod collective;
 mod copy;
 mod put;
-mod rows;
+pub mod rows;
 mod sizes;
 mod timing;
 
@@ -28,6 +28,7 @@ use crate::Outcome;
 #[command(after_help = "Examples:
   circulant bench allreduce -n 8                        by the algorithms that the library chooses
   circulant bench allreduce -n 8 --algorithm all        every algorithm beside the others
+  circulant bench allreduce -n 8 --algorithm all --format csv | circulant plot -o allreduce.svg
   circulant bench allgatherv -n 8 --kind all --check    equal and unequal parts, verified
   circulant bench put -n 2 --provider tcp --baseline    what a put costs, beside raw TCP
   mpiexec -n 16 circulant bench reduce --format csv     under MPICH or Intel MPI's launcher")]

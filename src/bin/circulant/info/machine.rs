@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use circulant::locality::cpus::{Cpus, ranges};
 use circulant::locality::machine::{Core, Machine, Seat, survey};
 
-use super::{line, size};
+use super::line;
+use crate::output::size;
 
 /// Draws it, or says why it is not known.
 pub(super) fn draw(out: &mut dyn Write) -> io::Result<()> {

@@ -19,7 +19,7 @@ use circulant::transport::room;
 use rustix::process::{Resource, getrlimit};
 
 use crate::Outcome;
-use crate::output::print;
+use crate::output::{print, size};
 
 /// Show this machine, which transports, libfabric and providers there are, what is chosen and why, and what it takes.
 ///
@@ -234,26 +234,9 @@ fn variables(out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A number of bytes in the largest unit of which there is one: `64 KiB`.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let step = (bytes.max(1).ilog2() / 10).min(4);
-    let number = bytes as f64 / (1_u64 << (10 * step)) as f64;
-    let digits = usize::from(number.fract() != 0.0);
-    format!("{number:.digits$} {}", UNITS[step as usize])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_written_as_people_write_them() {
-        assert_eq!(
-            [0, 1023, 65536, 3 << 19, 256 << 10].map(size),
-            ["0 B", "1023 B", "64 KiB", "1.5 MiB", "256 KiB"]
-        );
-    }
 
     #[test]
     fn memory_is_told_for_jobs_of_every_scale() {

@@ -1,0 +1,98 @@
+//! Rows of measurements, as `circulant bench` prints them.
+
+use std::io::BufRead;
+
+use circulant::error::{Error, Result};
+use csv::{ReaderBuilder, StringRecord};
+use serde::Deserialize;
+
+use crate::bench::rows::Row;
+
+/// What of a row is drawn, or tells curves apart. Rows of MPI libraries end before the tense.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Measured {
+    pub library: String,
+    pub collective: String,
+    pub kind: String,
+    pub algorithm: String,
+    pub ranks: u32,
+    pub nodes: u32,
+    pub bytes: u64,
+    pub median_us: f64,
+    #[serde(default)]
+    pub tense: String,
+    #[serde(default)]
+    pub transport: String,
+}
+
+/// Reads csv, with its head or without, and JSON lines; `name` is what errors call the input.
+pub fn read(input: impl BufRead, name: &str) -> Result<Vec<Measured>> {
+    let head: StringRecord = Row::HEAD.split(',').collect();
+    let mut rows = Vec::new();
+    for (number, line) in (1..).zip(input.lines()) {
+        let refusal = |why: String| {
+            let what = format!("line {number} of {name} is no row of a collective: {why}");
+            Error::argument("plot", what, super::ROWS)
+        };
+        let line = line.map_err(|e| refusal(e.to_string()))?;
+        if line.trim().is_empty() || line.starts_with("library,") {
+            continue;
+        }
+        rows.push(row(&line, &head).map_err(refusal)?);
+    }
+    Ok(rows)
+}
+
+fn row(line: &str, head: &StringRecord) -> std::result::Result<Measured, String> {
+    if line.starts_with('{') {
+        return serde_json::from_str(line).map_err(|e| e.to_string());
+    }
+    let mut record = StringRecord::new();
+    let mut reader = ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
+    reader.read_record(&mut record).map_err(|e| e.to_string())?;
+    while record.len() < head.len() {
+        record.push_field("");
+    }
+    record.deserialize(Some(head)).map_err(|e| match e.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
+        _ => e.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_in_every_form_and_at_every_length() {
+        let text = format!(
+            "{}\ncirculant,allreduce,-,ring,8,1,1024,1,1.0,2.5,9.0,slice,,0.0,\"shm, far\",false,,,\n\n\
+             impi,allreduce,-,default,8,8,1024,0,3.00,4.00,5.00\n\
+             {{\"library\":\"circulant\",\"collective\":\"barrier\",\"kind\":\"-\",\"algorithm\":\"ring\",\"ranks\":2,\
+             \"nodes\":1,\"bytes\":0,\"median_us\":0.25,\"root\":null}}\n",
+            Row::HEAD
+        );
+        let rows = read(text.as_bytes(), "a text").unwrap();
+        let of = |row: &Measured| (row.library.clone(), row.bytes, row.median_us, row.transport.clone());
+        assert_eq!(
+            rows.iter().map(of).collect::<Vec<_>>(),
+            [
+                ("circulant".into(), 1024, 2.5, "shm, far".into()),
+                ("impi".into(), 1024, 4.0, String::new()),
+                ("circulant".into(), 0, 0.25, String::new())
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_row_is_named_by_its_line() {
+        for bad in
+            ["# 2 ranks on 1 node", "circulant,allreduce,-,ring,eight,1,1024,1,1.0,2.5,9.0", "{}", "\u{0}"]
+        {
+            let text = format!("{}\n{bad}\n", Row::HEAD);
+            let said = read(text.as_bytes(), "x.csv").unwrap_err().to_string();
+            assert!(said.contains("line 2 of x.csv is no row"), "{said}");
+        }
+        assert!(read(&b"\xff\xfe\n"[..], "x.csv").unwrap_err().to_string().contains("line 1 of x.csv"));
+    }
+}

@@ -1,0 +1,310 @@
+//! A figure as an SVG. Both axes are logarithmic: they carry the logarithms, and their labels say what these stand for.
+
+use std::ops::Range;
+
+use circulant::error::{Error, Result};
+use plotters::chart::ChartBuilder;
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::element::{Circle, Cross, DynElement, IntoDynElement, PathElement, Text, TriangleMarker};
+use plotters::prelude::{DrawingArea, IntoDrawingArea, SVGBackend};
+use plotters::series::{DashedLineSeries, LineSeries};
+use plotters::style::{BLACK, Color, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, WHITE};
+
+use super::figure::{Curve, Figure, Panel, Quantity};
+use crate::output::size;
+
+/// Okabe and Ito's colours, without yellow: people tell them apart, whatever colours they see.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+];
+const FONT: &str = "sans-serif";
+/// In pixels: panels in a row, their extent, a line of the legend, and what a character of it takes about.
+const COLUMNS: usize = 3;
+const PANEL: (u32, u32) = (340, 260);
+const LINE: u32 = 22;
+const CHARACTER: u32 = 8;
+/// What stands before a name in the legend.
+const SAMPLE: u32 = 44;
+/// Labels of sizes that fit below a panel.
+const LABELS: usize = 6;
+const MARKER: i32 = 3;
+
+/// What values are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    Microseconds,
+    BytesASecond,
+    /// Of another value.
+    Multiple,
+}
+
+impl From<Quantity> for Unit {
+    fn from(quantity: Quantity) -> Unit {
+        match quantity {
+            Quantity::Time => Unit::Microseconds,
+            Quantity::Bandwidth => Unit::BytesASecond,
+        }
+    }
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// What the drawing library fails by, or nothing.
+type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
+
+/// The whole figure as the text of a file.
+pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String> {
+    let columns = figure.panels.len().clamp(1, COLUMNS);
+    let rows = figure.panels.len().div_ceil(columns);
+    let width = columns as u32 * PANEL.0;
+    let legend = legend(&figure.names, width);
+    let above = if title.is_empty() { 0 } else { LINE + LINE / 2 };
+    let below = rows as u32 * PANEL.1 + above;
+    let extent = (width, below + (legend.last().map_or(0, |last| last.1) + 2) * LINE);
+    let mut svg = String::new();
+    paint(&mut svg, extent, |root| {
+        root.fill(&WHITE)?;
+        let style = (FONT, 16).into_font().color(&BLACK);
+        root.draw(&Text::new(title, (12, 10), style))?;
+        let (panels, names) = root.split_vertically(below);
+        let (_, panels) = panels.split_vertically(above);
+        for (panel, area) in figure.panels.iter().zip(panels.split_evenly((rows, columns))) {
+            draw_panel(panel, unit, &area)?;
+        }
+        draw_legend(&figure.names, &legend, &names)
+    })
+    .map_err(|e| Error::argument("plot", format!("nothing can be drawn: {e}"), "give fewer rows"))?;
+    Ok(svg)
+}
+
+fn paint(svg: &mut String, extent: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Drawn {
+    let root = SVGBackend::with_string(svg, extent).into_drawing_area();
+    draw(&root)?;
+    Ok(root.present()?)
+}
+
+/// Where each name stands: how far to the right, and on which line.
+fn legend(names: &[String], width: u32) -> Vec<(u32, u32)> {
+    let (mut right, mut line) = (0, 0);
+    let mut place = |name: &String| {
+        let length = SAMPLE + CHARACTER * (name.chars().count() as u32 + 1);
+        if right > 0 && right + length > width {
+            (right, line) = (0, line + 1);
+        }
+        let place = (right, line);
+        right += length;
+        place
+    };
+    names.iter().map(&mut place).collect()
+}
+
+fn draw_legend(names: &[String], places: &[(u32, u32)], area: &Area<'_>) -> Drawn {
+    for (index, (name, &(right, line))) in names.iter().zip(places).enumerate() {
+        let (x, y) = (right as i32 + 12, (line * LINE + LINE / 2) as i32);
+        area.draw(&PathElement::new([(x, y), (x + 24, y)], stroke(index)))?;
+        area.draw(&marker(index, (x + 12, y)))?;
+        area.draw(&Text::new(name.as_str(), (x + 30, y - 7), (FONT, 14)))?;
+    }
+    Ok(())
+}
+
+fn draw_panel(panel: &Panel, unit: Unit, area: &Area<'_>) -> Drawn {
+    let mut chart = ChartBuilder::on(area)
+        .margin(10)
+        .caption(&panel.title, (FONT, 15))
+        .x_label_area_size(28)
+        .y_label_area_size(62)
+        .build_cartesian_2d(sizes(&panel.curves), values(&panel.curves, unit))?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(BLACK.mix(0.12))
+        .label_style((FONT, 12))
+        .draw()?;
+    for curve in &panel.curves {
+        let points = || curve.points.iter().map(|&(bytes, value)| (position(bytes), value.log10()));
+        match round(curve.name) {
+            0 => drop(chart.draw_series(LineSeries::new(points(), stroke(curve.name)))?),
+            _ => drop(chart.draw_series(DashedLineSeries::new(points(), 6, 3, stroke(curve.name)))?),
+        }
+        chart.draw_series(points().map(|at| marker(curve.name, at)))?;
+    }
+    Ok(())
+}
+
+/// How often all colours have been taken before this curve: then markers and dashes tell it apart.
+fn round(name: usize) -> usize {
+    name / COLOURS.len()
+}
+
+fn colour(name: usize) -> RGBColor {
+    COLOURS[name % COLOURS.len()]
+}
+
+fn stroke(name: usize) -> ShapeStyle {
+    colour(name).stroke_width(2)
+}
+
+fn marker<'a, At: Clone + 'static>(name: usize, at: At) -> DynElement<'static, SVGBackend<'a>, At> {
+    let colour = colour(name);
+    match round(name) % 4 {
+        0 => Circle::new(at, MARKER, colour.filled()).into_dyn(),
+        1 => Circle::new(at, MARKER, colour).into_dyn(),
+        2 => TriangleMarker::new(at, MARKER + 1, colour.filled()).into_dyn(),
+        _ => Cross::new(at, MARKER, colour).into_dyn(),
+    }
+}
+
+/// A logarithmic axis: what there is along it, which of its points have labels, and what is written there.
+struct Axis {
+    range: Range<f64>,
+    labelled: Vec<f64>,
+    label: Box<dyn Fn(f64) -> String>,
+}
+
+impl Ranged for Axis {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
+        let Range { start, end } = self.range;
+        from + (f64::from(to - from) * (value - start) / (end - start)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
+        if hint.weight().allow_light_points() { Vec::new() } else { self.labelled.clone() }
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.range.clone()
+    }
+}
+
+impl ValueFormatter<f64> for Axis {
+    fn format(value: &f64) -> String {
+        value.to_string()
+    }
+
+    fn format_ext(&self, value: &f64) -> String {
+        (self.label)(*value)
+    }
+}
+
+/// Where a size stands: of no bytes a step before one byte.
+fn position(bytes: u64) -> f64 {
+    if bytes == 0 { -1.0 } else { (bytes as f64).log2() }
+}
+
+fn bytes(position: f64) -> u64 {
+    if position < 0.0 { 0 } else { position.exp2().round() as u64 }
+}
+
+/// From the least size to the largest; at some of those that were measured stands a label.
+fn sizes(curves: &[Curve]) -> Axis {
+    let mut all: Vec<_> = points(curves).map(|(bytes, _)| bytes).collect();
+    all.sort_unstable();
+    all.dedup();
+    let labelled: Vec<_> =
+        all.iter().step_by(all.len().div_ceil(LABELS).max(1)).map(|&b| position(b)).collect();
+    let ends = all.first().zip(all.last()).map_or((0.0, 0.0), |(&a, &b)| (position(a), position(b)));
+    Axis { range: ends.0 - 0.5..ends.1 + 0.5, labelled, label: Box::new(|position| size(bytes(position))) }
+}
+
+/// From below the least value to above the largest, with labels at powers of ten, or also between where there are few.
+fn values(curves: &[Curve], unit: Unit) -> Axis {
+    let all = || points(curves).map(|(_, value)| value.log10());
+    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    let range = least - 0.1..most + 0.1;
+    let steps: &[f64] = if most - least > 1.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    let powers = least.floor() as i32 - 1..=most.ceil() as i32;
+    let labels = powers.flat_map(|power| steps.iter().map(move |step| f64::from(power) + step.log10()));
+    let labelled = labels.filter(|label| range.contains(label)).collect();
+    Axis { range, labelled, label: Box::new(move |value| shown(unit, 10_f64.powf(value))) }
+}
+
+fn points(curves: &[Curve]) -> impl Iterator<Item = (u64, f64)> {
+    curves.iter().flat_map(|curve| curve.points.iter().copied())
+}
+
+/// A value as people write it.
+fn shown(unit: Unit, value: f64) -> String {
+    // Steps of a thousand, from below one on.
+    let (first, names): (f64, &[&str]) = match unit {
+        Unit::Microseconds => (1e-3, &[" ns", " \u{b5}s", " ms", " s"]),
+        Unit::BytesASecond => (1.0, &[" B/s", " kB/s", " MB/s", " GB/s", " TB/s"]),
+        Unit::Multiple => (1.0, &[""]),
+    };
+    let (mut number, mut name) = (value / first, 0);
+    while number >= 999.5 && name + 1 < names.len() {
+        (number, name) = (number / 1000.0, name + 1);
+    }
+    // One digit that says something is enough for labels.
+    let digits = (-number.log10() - 0.02).ceil().max(0.0) as usize;
+    format!("{number:.digits$}{}", names[name])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(name: usize, points: &[(u64, f64)]) -> Curve {
+        Curve { name, points: points.to_vec() }
+    }
+
+    #[test]
+    fn every_curve_panel_and_label_is_in_the_file() {
+        let names: Vec<_> = (0..30).map(|i| format!("<library {i}>")).collect();
+        let curves = |collective: &str| Panel {
+            title: collective.to_owned(),
+            curves: (0..30).map(|i| curve(i, &[(8, 1.0), (4096, 20.0 + i as f64)])).collect(),
+        };
+        let panels = ["broadcast", "reduce", "alltoall", "barrier"].map(curves).into();
+        let svg = draw(&Figure { names, panels }, Unit::Microseconds, "2 ranks").unwrap();
+        for text in ["broadcast", "barrier", "2 ranks", "4 KiB", "8 B", "10 \u{b5}s", "&lt;library 29&gt;"] {
+            assert!(svg.contains(&format!("\n{text}\n")), "{text} is missing");
+        }
+        assert!(svg.starts_with("<svg width=\"1020\"") && svg.ends_with("</svg>\n"), "{svg:.60}");
+    }
+
+    #[test]
+    fn a_panel_of_one_point_has_axes() {
+        let panel = Panel { title: "barrier".into(), curves: vec![curve(0, &[(0, 0.25)])] };
+        let svg =
+            draw(&Figure { names: vec!["circulant".into()], panels: vec![panel] }, Unit::Microseconds, "")
+                .unwrap();
+        assert!(svg.contains("\n0 B\n") && svg.contains("<circle"), "{svg}");
+    }
+
+    #[test]
+    fn labels_are_few_and_where_something_was_measured() {
+        let sixteen: Vec<_> = (0..16).map(|i| (8 << i, 1.0)).collect();
+        let labels = |axis: Axis| axis.labelled.iter().map(|&at| axis.format_ext(&at)).collect::<Vec<_>>();
+        assert_eq!(
+            labels(sizes(&[curve(0, &sixteen)])),
+            ["8 B", "64 B", "512 B", "4 KiB", "32 KiB", "256 KiB"]
+        );
+        let values = |points: &[(u64, f64)]| labels(values(&[curve(0, points)], Unit::Microseconds));
+        assert_eq!(values(&[(8, 1.0), (16, 1000.0)]), ["1 \u{b5}s", "10 \u{b5}s", "100 \u{b5}s", "1 ms"]);
+        assert_eq!(values(&[(8, 1.5), (16, 6.0)]), ["2 \u{b5}s", "5 \u{b5}s"]);
+        assert_eq!((bytes(position(0)), bytes(position(1)), bytes(position(12_345_678))), (0, 1, 12_345_678));
+    }
+
+    #[test]
+    fn values_are_written_in_the_largest_unit_that_fits() {
+        let times =
+            [0.2, 0.05, 1.0, 999.999_999_9, 1000.0, 2e6, 1e12].map(|us| shown(Unit::Microseconds, us));
+        assert_eq!(times, ["200 ns", "50 ns", "1 \u{b5}s", "1 ms", "1 ms", "2 s", "1000000 s"]);
+        let rates = [0.5, 1e3, 2e10].map(|rate| shown(Unit::BytesASecond, rate));
+        assert_eq!(rates, ["0.5 B/s", "1 kB/s", "20 GB/s"]);
+        assert_eq!(
+            [0.02, 0.5, 1.0, 20.0].map(|times| shown(Unit::Multiple, times)),
+            ["0.02", "0.5", "1", "20"]
+        );
+    }
+}
