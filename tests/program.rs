@@ -243,19 +243,50 @@ fn what_was_measured_is_drawn() {
     std::fs::write(&rows, &measured.stdout).unwrap();
     assert!(plot(&rows, "").status.success());
     let svg = std::fs::read_to_string(&figure).unwrap();
-    for text in ["reduce", "2 ranks on 1 node", "linear", "mst", "circulant", "32 B"] {
+    for text in
+        ["reduce", "2 ranks on 1 node: median time of a call, by bytes in all", "linear", "mst", "32 B"]
+    {
         assert!(svg.contains(&format!(">\n{text}\n<")), "{text} is missing: {svg}");
     }
     assert_refused_once(
         &plot(&rows, "--relative-to impi"),
         "there is no curve `impi`; there are: circulant, ",
     );
+    assert_refused_once(&plot(&folder.path().join("none"), ""), "none cannot be read: ");
+    let onto_itself = program("plot").arg(&rows).arg("-o").arg(&rows).output().unwrap();
+    assert_refused_once(&onto_itself, "is to be read, and to be written; give -o another file");
+    assert_eq!(std::fs::read(&rows).unwrap(), measured.stdout, "a measurement is not lost");
+    let streamed = program("plot -o -").stdin(File::open(&rows).unwrap()).output().unwrap();
+    assert_eq!(out(&streamed), svg);
+    let full = program("plot -o /dev/full").arg(&rows).output().unwrap();
+    assert_eq!((full.status.code(), err(&full).contains("/dev/full cannot be written")), (Some(1), true));
+    assert_refused_once(
+        &program("plot -o /nowhere/x.svg").output().unwrap(),
+        "/nowhere/x.svg cannot be written: ",
+    );
     std::fs::write(&rows, "# 2 ranks on 1 node\n").unwrap();
     assert_refused_once(&plot(&rows, ""), "line 1 of ");
     assert_eq!(std::fs::read_to_string(&figure).unwrap(), svg, "what was drawn before stays");
     std::fs::remove_file(&figure).unwrap();
-    assert_refused_once(&plot(&rows, ""), "line 1 of ");
-    assert_refused_once(&plot(&folder.path().join("none"), ""), "none cannot be opened: ");
-    assert!(!figure.exists(), "nothing is left of a figure that could not be drawn");
-    assert_refused_once(&program("plot -o /dev/full").output().unwrap(), "there is nothing to draw");
+    assert_refused_once(&program("plot -o").arg(&figure).output().unwrap(), "there are no rows");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "nothing is left of what could not be drawn"
+    );
+}
+
+/// Times of a call, and of a call with a computation beside it, are not of one curve; nor are forms of a call.
+#[test]
+fn what_differs_is_drawn_by_itself() {
+    let bench = |more: &str| run(&format!("bench allreduce -n 2 -m 8:8 -t 0 {more}")).stdout;
+    let rows =
+        [bench("--format csv --tense window"), bench("--format json --tense started --overlap")].concat();
+    let mut plot = program("plot -o - --y bandwidth --title anything");
+    let mut plot = plot.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut plot.stdin.take().unwrap(), &rows).unwrap();
+    let svg = out(&plot.wait_with_output().unwrap());
+    for text in ["anything", "allreduce", "window", "started overlapped"] {
+        assert!(svg.contains(&format!(">\n{text}\n<")), "{text} is missing: {svg}");
+    }
 }

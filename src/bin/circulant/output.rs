@@ -17,9 +17,10 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result
 /// A number of bytes in the largest unit of which there is one: `64 KiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let step = (bytes.max(1).ilog2() / 10).min(4);
+    // What would be 1024 when it is rounded is one of the next unit.
+    let step = (bytes.max(1).saturating_add(bytes / 20480).ilog2() / 10).min(4);
     let number = bytes as f64 / (1_u64 << (10 * step)) as f64;
-    let digits = usize::from(number.fract() != 0.0);
+    let digits = usize::from((number - number.round()).abs() >= 0.05);
     format!("{number:.digits$} {}", UNITS[step as usize])
 }
 
@@ -30,8 +31,8 @@ mod tests {
     #[test]
     fn sizes_are_written_as_people_write_them() {
         assert_eq!(
-            [0, 1023, 65536, 3 << 19, 256 << 10].map(size),
-            ["0 B", "1023 B", "64 KiB", "1.5 MiB", "256 KiB"]
+            [0, 1023, 65536, 3 << 19, 256 << 10, 1_048_572, 524_284, u64::MAX].map(size),
+            ["0 B", "1023 B", "64 KiB", "1.5 MiB", "256 KiB", "1 MiB", "512 KiB", "16777216 TiB"]
         );
     }
 }

@@ -1,5 +1,8 @@
 //! What is drawn where: panels, their curves, and what these are called.
 
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+
 use super::measured::Measured;
 use crate::fit::counted;
 
@@ -13,10 +16,30 @@ pub enum Column {
     Ranks,
     /// On how many nodes
     Nodes,
+    /// Into how many blocks the data are divided
+    Blocks,
     /// The form of the call
     Tense,
+    Root,
+    /// How long links have rested before a call
+    Rest,
     Transport,
+    /// A call, or a program's whole turn
+    Fresh,
+    /// A call, or one with a computation beside it
+    Overlap,
 }
+
+/// Those that tell curves apart wherever rows of a library differ in them. A number of blocks hangs on the size.
+const WHERE_THEY_DIFFER: [Column; 7] = [
+    Column::Nodes,
+    Column::Tense,
+    Column::Root,
+    Column::Rest,
+    Column::Transport,
+    Column::Fresh,
+    Column::Overlap,
+];
 
 /// What is drawn over the size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -55,10 +78,9 @@ const NO_KIND: &str = "-";
 impl Figure {
     /// Curves told apart by some columns; if none are given, by those in which rows differ.
     pub fn new(rows: &[Measured], by: Option<&[Column]>, quantity: Quantity) -> Figure {
-        let chosen = differing(rows);
-        let by = by.unwrap_or(&chosen);
-        let named: Vec<_> = rows.iter().map(|row| (name(row, by), row)).collect();
-        let names = distinct(named.iter().map(|(name, _)| name.clone()));
+        let naming = Naming::new(rows, by);
+        let named: Vec<_> = rows.iter().map(|row| (naming.name(row), row)).collect();
+        let names = distinct(named.iter().map(|(name, _)| &**name));
         let panels = distinct(rows.iter().map(|row| (&*row.collective, &*row.kind)))
             .into_iter()
             .filter(|&(collective, kind)| kind != NO_KIND || !has_kinds(rows, collective))
@@ -66,46 +88,61 @@ impl Figure {
                 let of_it = |row: &Measured| {
                     row.collective == collective && (row.kind == kind || row.kind == NO_KIND)
                 };
-                let curves = names.iter().enumerate().map(|(index, name)| {
+                let curves = names.iter().enumerate().map(|(index, &name)| {
                     let own = named.iter().filter(|(other, row)| other == name && of_it(row));
                     Curve { name: index, points: points(own.map(|&(_, row)| row), quantity) }
                 });
-                let curves = curves.filter(|curve| !curve.points.is_empty()).collect();
-                Panel { title: title(collective, kind), curves }
+                Panel { title: title(collective, kind), curves: curves.collect() }
             })
-            .filter(|panel| !panel.curves.is_empty())
             .collect();
-        Figure { names, panels }
+        Figure { names: names.into_iter().map(str::to_owned).collect(), panels }.without_empty()
     }
-}
 
-impl Figure {
     /// Every value as a multiple of a curve's at the same size; what that curve lacks is left out. None if there is no such
     /// curve.
     pub fn relative_to(mut self, name: &str) -> Option<Figure> {
         let base = self.names.iter().position(|known| known == name)?;
         for panel in &mut self.panels {
             let of_base = panel.curves.iter().find(|curve| curve.name == base);
-            let of_base = of_base.map(|curve| curve.points.clone()).unwrap_or_default();
-            let at = |bytes| of_base.iter().find(|point| point.0 == bytes).map(|point| point.1);
+            let of_base: HashMap<_, _> =
+                of_base.into_iter().flat_map(|curve| curve.points.iter().copied()).collect();
             for curve in &mut panel.curves {
-                curve.points.retain_mut(|(bytes, value)| {
-                    let base = at(*bytes);
-                    *value /= base.unwrap_or(1.0);
-                    base.is_some()
+                curve.points.retain_mut(|(bytes, value)| match of_base.get(bytes) {
+                    Some(base) => {
+                        *value /= base;
+                        true
+                    }
+                    None => false,
                 });
             }
-            panel.curves.retain(|curve| !curve.points.is_empty());
         }
+        Some(self.without_empty())
+    }
+
+    /// What has no point is not there, and has no name.
+    fn without_empty(mut self) -> Figure {
+        self.panels.iter_mut().for_each(|panel| panel.curves.retain(|curve| !curve.points.is_empty()));
         self.panels.retain(|panel| !panel.curves.is_empty());
-        Some(self)
+        let used: HashSet<_> =
+            self.panels.iter().flat_map(|panel| &panel.curves).map(|curve| curve.name).collect();
+        let left: Vec<_> = (0..self.names.len()).filter(|name| used.contains(name)).collect();
+        for curve in self.panels.iter_mut().flat_map(|panel| &mut panel.curves) {
+            curve.name = left.partition_point(|&name| name < curve.name);
+        }
+        self.names = left.into_iter().map(|name| std::mem::take(&mut self.names[name])).collect();
+        self
     }
 }
 
-/// How many ranks and nodes all rows have, if all have as many.
+/// How many ranks and nodes all rows have, if that is the same for all of a library.
 pub fn in_common(rows: &[Measured]) -> String {
-    match &distinct(rows.iter().map(|row| (row.ranks, row.nodes)))[..] {
-        &[(ranks, nodes)] => format!("{} on {}", counted(ranks, "rank"), counted(nodes, "node")),
+    let of = |count: fn(&Measured) -> u32| match &distinct(rows.iter().map(count))[..] {
+        &[count] => Some(count),
+        _ => None,
+    };
+    match (of(|row| row.ranks), of(|row| row.nodes.max(1))) {
+        (Some(ranks), Some(nodes)) => format!("{} on {}", counted(ranks, "rank"), counted(nodes, "node")),
+        (Some(ranks), None) => counted(ranks, "rank"),
         _ => String::new(),
     }
 }
@@ -118,48 +155,87 @@ fn title(collective: &str, kind: &str) -> String {
     if kind == NO_KIND { collective.to_owned() } else { format!("{collective}, {kind}") }
 }
 
-/// The columns in which rows of one library differ, and the library if there are several.
-fn differing(rows: &[Measured]) -> Vec<Column> {
-    let libraries = distinct(rows.iter().map(|row| &*row.library));
-    let differs = |column: Column| {
-        libraries.iter().any(|&library| {
-            let own = rows.iter().filter(|row| row.library == library);
-            distinct(own.filter_map(|row| value(row, column))).len() > 1
-        })
-    };
-    let several =
-        [Column::Ranks, Column::Nodes, Column::Tense, Column::Transport].into_iter().filter(|&c| differs(c));
-    let mut columns: Vec<_> = several.collect();
-    if libraries.len() > 1 {
-        columns.insert(0, Column::Library);
-    } else if compares_algorithms(rows, &columns) {
-        columns.insert(0, Column::Algorithm);
+/// What curves are called.
+struct Naming<'m> {
+    columns: Vec<Column>,
+    /// Where columns were not given: the libraries and collectives of which algorithms are compared.
+    compared: Option<HashSet<(&'m str, &'m str)>>,
+}
+
+impl<'m> Naming<'m> {
+    fn new(rows: &'m [Measured], given: Option<&[Column]>) -> Self {
+        let are_several = distinct(rows.iter().map(|row| &*row.library)).len() > 1;
+        let mut columns = Vec::from(given.unwrap_or_default());
+        // Nobody wants the median of two libraries.
+        if are_several && !columns.contains(&Column::Library) {
+            columns.insert(0, Column::Library);
+        }
+        if given.is_some() {
+            return Naming { columns, compared: None };
+        }
+        if distinct(rows.iter().map(|row| row.ranks)).len() > 1 {
+            columns.push(Column::Ranks);
+        }
+        columns.extend(WHERE_THEY_DIFFER.into_iter().filter(|&column| differs(rows, column)));
+        let compared = compared(rows, &columns);
+        columns.insert(usize::from(are_several), Column::Algorithm);
+        Naming { columns, compared: Some(compared) }
     }
-    if columns.is_empty() { vec![Column::Library] } else { columns }
+
+    /// Never nothing.
+    fn name(&self, row: &Measured) -> String {
+        let is_compared = |compared: &HashSet<_>| compared.contains(&(&*row.library, &*row.collective));
+        let values = self.columns.iter().filter_map(|&column| match column {
+            Column::Algorithm if !self.compared.as_ref().is_none_or(is_compared) => None,
+            _ => value(row, column),
+        });
+        let name = values.collect::<Vec<_>>().join(" ");
+        if name.is_empty() { row.library.clone() } else { name }
+    }
 }
 
-/// Whether one and the same call was measured by several algorithms: of different sizes the library's choice differs, too.
-fn compares_algorithms(rows: &[Measured], by: &[Column]) -> bool {
-    let call = |row: &Measured| (row.collective.clone(), row.kind.clone(), row.bytes, name(row, by));
-    let calls = distinct(rows.iter().map(call)).len();
-    distinct(rows.iter().map(|row| (call(row), row.algorithm.clone()))).len() > calls
+/// Whether rows of one library differ in a column. A barrier has no tense, and what MPI libraries' rows do not say is no
+/// difference.
+fn differs(rows: &[Measured], column: Column) -> bool {
+    let only_said = matches!(column, Column::Tense | Column::Root | Column::Transport);
+    let all = distinct(rows.iter().map(|row| (&*row.library, value(row, column))));
+    let mut seen = HashSet::new();
+    all.into_iter()
+        .filter(|(_, value)| !only_said || value.is_some())
+        .any(|(library, _)| !seen.insert(library))
 }
 
-fn name(row: &Measured, by: &[Column]) -> String {
-    by.iter().filter_map(|&column| value(row, column)).collect::<Vec<_>>().join(" ")
-}
-
-/// What a row has in a column; a barrier has no tense, and MPI libraries' rows say nothing of what is circulant's.
-fn value(row: &Measured, column: Column) -> Option<String> {
-    let value = match column {
-        Column::Library => row.library.clone(),
-        Column::Algorithm => row.algorithm.clone(),
-        Column::Ranks => counted(row.ranks, "rank"),
-        Column::Nodes => counted(row.nodes, "node"),
-        Column::Tense => row.tense.clone(),
-        Column::Transport => row.transport.clone(),
+/// The libraries and collectives of which most calls were measured by several algorithms: those of one call may also be the
+/// library's choices of two days.
+fn compared<'m>(rows: &'m [Measured], columns: &[Column]) -> HashSet<(&'m str, &'m str)> {
+    let mut calls: HashMap<_, HashMap<_, HashSet<_>>> = HashMap::new();
+    for row in rows {
+        let values: Vec<_> = columns.iter().map(|&column| value(row, column)).collect();
+        let of_collective = calls.entry((&*row.library, &*row.collective)).or_default();
+        of_collective.entry((&*row.kind, row.bytes, values)).or_default().insert(&*row.algorithm);
+    }
+    let is_compared = |calls: &HashMap<_, HashSet<_>>| {
+        2 * calls.values().filter(|algorithms| algorithms.len() > 1).count() > calls.len()
     };
-    Some(value).filter(|value| !["", "-"].contains(&&**value))
+    calls.into_iter().filter(|(_, calls)| is_compared(calls)).map(|(key, _)| key).collect()
+}
+
+fn value(row: &Measured, column: Column) -> Option<String> {
+    let said = |text: &str| Some(text.to_owned()).filter(|text| !["", "-"].contains(&&**text));
+    match column {
+        Column::Library => said(&row.library),
+        // An MPI library's own choice.
+        Column::Algorithm => said(&row.algorithm).filter(|name| name != "default"),
+        Column::Ranks => Some(counted(row.ranks, "rank")),
+        Column::Nodes => Some(counted(row.nodes, "node")),
+        Column::Blocks => Some(counted(row.blocks, "block")),
+        Column::Tense => said(&row.tense),
+        Column::Root => row.root.map(|root| format!("root {root}")),
+        Column::Rest => row.rest_s.filter(|&rest| rest > 0.0).map(|rest| format!("after {rest} s")),
+        Column::Transport => said(&row.transport),
+        Column::Fresh => row.fresh.filter(|&fresh| fresh).map(|_| "whole turn".to_owned()),
+        Column::Overlap => row.overlap_percent.map(|_| "overlapped".to_owned()),
+    }
 }
 
 /// The median of the rows of each size. What is nothing, or takes no time, has no place on such axes.
@@ -177,13 +253,9 @@ fn points<'m>(rows: impl Iterator<Item = &'m Measured>, quantity: Quantity) -> V
 }
 
 /// Each once, in the order in which they come first.
-fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    all.fold(Vec::new(), |mut known, one| {
-        if !known.contains(&one) {
-            known.push(one);
-        }
-        known
-    })
+fn distinct<T: Clone + Eq + Hash>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut known = HashSet::new();
+    all.filter(|one| known.insert(one.clone())).collect()
 }
 
 #[cfg(test)]
@@ -200,8 +272,7 @@ mod tests {
             nodes: 1,
             bytes,
             median_us,
-            tense: String::new(),
-            transport: String::new(),
+            ..Default::default()
         }
     }
 
@@ -225,23 +296,46 @@ mod tests {
         let chosen =
             [row("circulant", "reduce", "mst", 8, 1.0), row("circulant", "reduce", "circulant", 64, 2.0)];
         assert_eq!(drawn(&chosen).names, ["circulant"], "the library's choice");
-        let compared =
-            [row("circulant", "reduce", "mst", 8, 1.0), row("circulant", "reduce", "linear", 8, 2.0)];
-        assert_eq!(drawn(&compared).names, ["mst", "linear"]);
-        let mut peers = vec![row("impi", "reduce", "default", 8, 1.0)];
-        peers.extend(compared);
-        assert_eq!(drawn(&peers).names, ["impi", "circulant"]);
-        let by = [Column::Library, Column::Algorithm];
-        assert_eq!(
-            Figure::new(&peers, Some(&by), Quantity::Time).names,
-            ["impi default", "circulant mst", "circulant linear"]
-        );
-        peers.push(Measured { ranks: 16, tense: "slice".into(), ..peers[2].clone() });
-        peers.push(Measured { collective: "barrier".into(), tense: "-".into(), ..peers[3].clone() });
-        assert_eq!(drawn(&peers).names, ["impi 8 ranks", "circulant 8 ranks", "circulant 16 ranks"]);
-        peers.push(Measured { tense: "window".into(), ..peers[3].clone() });
-        let of_tenses = ["circulant 16 ranks slice", "circulant 16 ranks", "circulant 16 ranks window"];
-        assert_eq!(drawn(&peers).names[2..], of_tenses);
+        let other =
+            [chosen.clone(), [8, 64].map(|bytes| row("circulant", "reduce", "mst", bytes, 3.0))].concat();
+        assert_eq!(drawn(&other).names, ["circulant"], "which differed at one size of two");
+        let mut rows =
+            [row("circulant", "reduce", "mst", 8, 1.0), row("circulant", "reduce", "linear", 8, 2.0)]
+                .to_vec();
+        assert_eq!(drawn(&rows).names, ["mst", "linear"]);
+        for algorithm in ["default", "binomial"] {
+            rows.push(row("impi", "reduce", algorithm, 8, 1.0));
+        }
+        rows.push(row("impi", "gather", "default", 8, 1.0));
+        assert_eq!(drawn(&rows).names, ["circulant mst", "circulant linear", "impi", "impi binomial"]);
+        let by = |columns: &[Column]| Figure::new(&rows, Some(columns), Quantity::Time).names;
+        assert_eq!(by(&[Column::Library]), ["circulant", "impi"]);
+        assert_eq!(by(&[Column::Tense]), ["circulant", "impi"], "libraries are never of one curve");
+    }
+
+    #[test]
+    fn rows_that_measure_something_else_are_another_curve() {
+        let call =
+            Measured { tense: "slice".into(), root: Some(0), ..row("circulant", "reduce", "mst", 8, 1.0) };
+        let others = [
+            (Measured { ranks: 16, ..call.clone() }, ["circulant 8 ranks", "circulant 16 ranks"]),
+            (Measured { nodes: 2, ..call.clone() }, ["circulant 1 node", "circulant 2 nodes"]),
+            (Measured { tense: "window".into(), ..call.clone() }, ["circulant slice", "circulant window"]),
+            (Measured { root: Some(5), ..call.clone() }, ["circulant root 0", "circulant root 5"]),
+            (Measured { rest_s: Some(0.003), ..call.clone() }, ["circulant", "circulant after 0.003 s"]),
+            (Measured { transport: "shm".into(), ..call.clone() }, ["circulant", "circulant"]),
+            (Measured { fresh: Some(true), ..call.clone() }, ["circulant", "circulant whole turn"]),
+            (Measured { overlap_percent: Some(9.0), ..call.clone() }, ["circulant", "circulant overlapped"]),
+        ];
+        for (other, names) in others {
+            let peer = Measured { ranks: other.ranks, ..row("impi", "reduce", "default", 8, 1.0) };
+            let barrier =
+                Measured { tense: "-".into(), root: None, ..row("circulant", "reduce", "mst", 0, 1.0) };
+            let barrier = Measured { ranks: other.ranks, nodes: other.nodes, ..barrier };
+            let all = drawn(&[call.clone(), other, barrier, peer]).names;
+            let own: Vec<_> = all.iter().filter(|name| name.starts_with("circulant")).collect();
+            assert!(names.iter().all(|name| own.iter().any(|own| *own == name)), "{own:?} for {names:?}");
+        }
     }
 
     #[test]
@@ -253,6 +347,12 @@ mod tests {
         let points: Vec<_> =
             figure.panels.iter().flat_map(|panel| &panel.curves).map(|curve| &*curve.points).collect();
         assert_eq!(points, [[(8, 1.0), (64, 1.0)], [(8, 1.5), (64, 0.5)]], "and no barrier");
+        let third = row("c", "reduce", "mst", 4096, 1.0);
+        rows.insert(0, third);
+        let relative = drawn(&rows).relative_to("b").unwrap();
+        assert_eq!(relative.names, ["a", "b"], "what is not drawn has no name");
+        assert_eq!(relative.panels[0].curves[0], Curve { name: 0, points: vec![(8, 2.0 / 3.0), (64, 2.0)] });
+        rows.remove(0);
         assert_eq!(drawn(&rows).relative_to("c"), None);
     }
 
@@ -274,6 +374,8 @@ mod tests {
         assert_eq!(drawn(&rows).panels.len(), 1);
         assert_eq!(Figure::new(&rows, None, Quantity::Bandwidth).panels, []);
         assert_eq!(in_common(&rows), "8 ranks on 1 node");
+        let peer = Measured { nodes: 8, ..rows[0].clone() };
+        assert_eq!(in_common(&[peer, rows[0].clone()]), "8 ranks");
         assert_eq!(in_common(&[]), "");
     }
 }

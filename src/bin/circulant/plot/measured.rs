@@ -3,13 +3,14 @@
 use std::io::BufRead;
 
 use circulant::error::{Error, Result};
+use circulant::rank::Rank;
 use csv::{ReaderBuilder, StringRecord};
 use serde::Deserialize;
 
 use crate::bench::rows::Row;
 
 /// What of a row is drawn, or tells curves apart. Rows of MPI libraries end before the tense.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Measured {
     pub library: String,
     pub collective: String,
@@ -18,11 +19,16 @@ pub struct Measured {
     pub ranks: u32,
     pub nodes: u32,
     pub bytes: u64,
+    pub blocks: u32,
     pub median_us: f64,
     #[serde(default)]
     pub tense: String,
+    pub root: Option<Rank>,
+    pub rest_s: Option<f64>,
     #[serde(default)]
     pub transport: String,
+    pub fresh: Option<bool>,
+    pub overlap_percent: Option<f64>,
 }
 
 /// Reads csv, with its head or without, and JSON lines; `name` is what errors call the input.
@@ -35,17 +41,31 @@ pub fn read(input: impl BufRead, name: &str) -> Result<Vec<Measured>> {
             Error::argument("plot", what, super::ROWS)
         };
         let line = line.map_err(|e| refusal(e.to_string()))?;
-        if line.trim().is_empty() || line.starts_with("library,") {
+        // Some programs write a mark of the encoding before everything.
+        let line = line.trim_start_matches('\u{feff}').trim_end();
+        if line.is_empty() || line.starts_with("library,") && Row::HEAD.starts_with(line) {
             continue;
         }
-        rows.push(row(&line, &head).map_err(refusal)?);
+        rows.push(row(line, &head).map_err(refusal)?);
     }
     Ok(rows)
 }
 
 fn row(line: &str, head: &StringRecord) -> std::result::Result<Measured, String> {
-    if line.starts_with('{') {
-        return serde_json::from_str(line).map_err(|e| e.to_string());
+    let row = if line.starts_with('{') {
+        serde_json::from_str(line).map_err(|e| e.to_string())
+    } else {
+        of_csv(line, head)
+    }?;
+    match row.median_us.is_finite() && row.median_us >= 0.0 {
+        true => Ok(row),
+        false => Err(format!("{} is no time", row.median_us)),
+    }
+}
+
+fn of_csv(line: &str, head: &StringRecord) -> std::result::Result<Measured, String> {
+    if line.starts_with("library,") {
+        return Err("its head has other columns".to_owned());
     }
     let mut record = StringRecord::new();
     let mut reader = ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
@@ -66,10 +86,10 @@ mod tests {
     #[test]
     fn rows_are_read_in_every_form_and_at_every_length() {
         let text = format!(
-            "{}\ncirculant,allreduce,-,ring,8,1,1024,1,1.0,2.5,9.0,slice,,0.0,\"shm, far\",false,,,\n\n\
+            "\u{feff}{}\r\ncirculant,allreduce,-,ring,8,1,1024,1,1.0,2.5,9.0,slice,,0.0,\"shm, far\",false,,,\n\n\
              impi,allreduce,-,default,8,8,1024,0,3.00,4.00,5.00\n\
              {{\"library\":\"circulant\",\"collective\":\"barrier\",\"kind\":\"-\",\"algorithm\":\"ring\",\"ranks\":2,\
-             \"nodes\":1,\"bytes\":0,\"median_us\":0.25,\"root\":null}}\n",
+             \"nodes\":1,\"bytes\":0,\"blocks\":1,\"median_us\":0.25,\"root\":null}}\n",
             Row::HEAD
         );
         let rows = read(text.as_bytes(), "a text").unwrap();

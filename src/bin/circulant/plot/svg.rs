@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use circulant::error::{Error, Result};
 use plotters::chart::ChartBuilder;
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
@@ -12,6 +11,7 @@ use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::{BLACK, Color, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, WHITE};
 
 use super::figure::{Curve, Figure, Panel, Quantity};
+use crate::Failure;
 use crate::output::size;
 
 /// Okabe and Ito's colours, without yellow: people tell them apart, whatever colours they see.
@@ -24,6 +24,8 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(0, 0, 0),
 ];
+/// More than that there is no colour and marker for.
+pub const MOST_CURVES: usize = 4 * COLOURS.len();
 const FONT: &str = "sans-serif";
 /// In pixels: panels in a row, their extent, a line of the legend, and what a character of it takes about.
 const COLUMNS: usize = 3;
@@ -55,14 +57,14 @@ impl From<Quantity> for Unit {
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// What the drawing library fails by, or nothing.
-type Drawn = std::result::Result<(), Box<dyn std::error::Error>>;
+type Drawn = Result<(), Failure>;
 
-/// The whole figure as the text of a file.
-pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String> {
+/// The whole figure as the text of a file; it may have [`MOST_CURVES`].
+pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String, Failure> {
     let columns = figure.panels.len().clamp(1, COLUMNS);
     let rows = figure.panels.len().div_ceil(columns);
-    let width = columns as u32 * PANEL.0;
+    let longest = figure.names.iter().map(|name| SAMPLE + written(name)).max().unwrap_or(0);
+    let width = (columns as u32 * PANEL.0).max(longest).max(written(title));
     let legend = legend(&figure.names, width);
     let above = if title.is_empty() { 0 } else { LINE + LINE / 2 };
     let below = rows as u32 * PANEL.1 + above;
@@ -78,8 +80,7 @@ pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String> {
             draw_panel(panel, unit, &area)?;
         }
         draw_legend(&figure.names, &legend, &names)
-    })
-    .map_err(|e| Error::argument("plot", format!("nothing can be drawn: {e}"), "give fewer rows"))?;
+    })?;
     Ok(svg)
 }
 
@@ -89,11 +90,16 @@ fn paint(svg: &mut String, extent: (u32, u32), draw: impl FnOnce(&Area<'_>) -> D
     Ok(root.present()?)
 }
 
+/// How long a text is, about, with some room behind it.
+fn written(text: &str) -> u32 {
+    CHARACTER * (text.chars().count().min(1000) as u32 + 1)
+}
+
 /// Where each name stands: how far to the right, and on which line.
 fn legend(names: &[String], width: u32) -> Vec<(u32, u32)> {
     let (mut right, mut line) = (0, 0);
     let mut place = |name: &String| {
-        let length = SAMPLE + CHARACTER * (name.chars().count() as u32 + 1);
+        let length = SAMPLE + written(name);
         if right > 0 && right + length > width {
             (right, line) = (0, line + 1);
         }
@@ -153,7 +159,7 @@ fn stroke(name: usize) -> ShapeStyle {
 
 fn marker<'a, At: Clone + 'static>(name: usize, at: At) -> DynElement<'static, SVGBackend<'a>, At> {
     let colour = colour(name);
-    match round(name) % 4 {
+    match round(name) {
         0 => Circle::new(at, MARKER, colour.filled()).into_dyn(),
         1 => Circle::new(at, MARKER, colour).into_dyn(),
         2 => TriangleMarker::new(at, MARKER + 1, colour.filled()).into_dyn(),
@@ -205,14 +211,19 @@ fn bytes(position: f64) -> u64 {
     if position < 0.0 { 0 } else { position.exp2().round() as u64 }
 }
 
-/// From the least size to the largest; at some of those that were measured stands a label.
+/// From the least size to the largest; at some of those that were measured stands a label, not too near to another.
 fn sizes(curves: &[Curve]) -> Axis {
     let mut all: Vec<_> = points(curves).map(|(bytes, _)| bytes).collect();
     all.sort_unstable();
     all.dedup();
-    let labelled: Vec<_> =
-        all.iter().step_by(all.len().div_ceil(LABELS).max(1)).map(|&b| position(b)).collect();
     let ends = all.first().zip(all.last()).map_or((0.0, 0.0), |(&a, &b)| (position(a), position(b)));
+    let least_gap = (ends.1 - ends.0) / LABELS as f64;
+    let mut labelled: Vec<f64> = Vec::new();
+    for at in all.into_iter().map(position) {
+        if labelled.last().is_none_or(|last| at - last > least_gap) {
+            labelled.push(at);
+        }
+    }
     Axis { range: ends.0 - 0.5..ends.1 + 0.5, labelled, label: Box::new(|position| size(bytes(position))) }
 }
 
@@ -220,13 +231,23 @@ fn sizes(curves: &[Curve]) -> Axis {
 fn values(curves: &[Curve], unit: Unit) -> Axis {
     let all = || points(curves).map(|(_, value)| value.log10());
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-    let range = least - 0.1..most + 0.1;
-    let steps: &[f64] = if most - least > 1.5 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    let powers = least.floor() as i32 - 1..=most.ceil() as i32;
-    let labels = powers.flat_map(|power| steps.iter().map(move |step| f64::from(power) + step.log10()));
-    let labelled = labels.filter(|label| range.contains(label)).collect();
+    let range = least - 0.12..most + 0.12;
+    let at = |steps: &[f64]| -> Vec<f64> {
+        let powers = range.start.floor() as i32..=range.end.ceil() as i32;
+        let all = powers.flat_map(|power| steps.iter().map(move |step| f64::from(power) + step.log10()));
+        all.filter(|label| range.contains(label)).collect()
+    };
+    let labels = STEPS
+        .iter()
+        .map(|&(steps, enough)| (at(steps), enough))
+        .find(|(labels, enough)| labels.len() >= *enough);
+    let labelled = labels.map(|(labels, _)| labels).unwrap_or_default();
     Axis { range, labelled, label: Box::new(move |value| shown(unit, 10_f64.powf(value))) }
 }
+
+/// Of ever more between two powers of ten, those are taken of which at least so many are on the axis.
+const STEPS: [(&[f64], usize); 3] =
+    [(&[1.0], 3), (&[1.0, 2.0, 5.0], 2), (&[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0], 0)];
 
 fn points(curves: &[Curve]) -> impl Iterator<Item = (u64, f64)> {
     curves.iter().flat_map(|curve| curve.points.iter().copied())
@@ -244,8 +265,11 @@ fn shown(unit: Unit, value: f64) -> String {
     while number >= 999.5 && name + 1 < names.len() {
         (number, name) = (number / 1000.0, name + 1);
     }
-    // One digit that says something is enough for labels.
-    let digits = (-number.log10() - 0.02).ceil().max(0.0) as usize;
+    // Of its digits the first, and the second if that is one.
+    let power = (number.log10() + 1e-6).floor().min(0.0);
+    let leading = number / 10_f64.powf(power);
+    let has_second = leading < 9.5 && (leading - leading.round()).abs() > 0.04;
+    let digits = (-power) as usize + usize::from(has_second);
     format!("{number:.digits$}{}", names[name])
 }
 
@@ -259,14 +283,14 @@ mod tests {
 
     #[test]
     fn every_curve_panel_and_label_is_in_the_file() {
-        let names: Vec<_> = (0..30).map(|i| format!("<library {i}>")).collect();
+        let names: Vec<_> = (0..MOST_CURVES).map(|i| format!("<library {i}>")).collect();
         let curves = |collective: &str| Panel {
             title: collective.to_owned(),
-            curves: (0..30).map(|i| curve(i, &[(8, 1.0), (4096, 20.0 + i as f64)])).collect(),
+            curves: (0..MOST_CURVES).map(|i| curve(i, &[(8, 1.0), (4096, 20.0 + i as f64)])).collect(),
         };
         let panels = ["broadcast", "reduce", "alltoall", "barrier"].map(curves).into();
         let svg = draw(&Figure { names, panels }, Unit::Microseconds, "2 ranks").unwrap();
-        for text in ["broadcast", "barrier", "2 ranks", "4 KiB", "8 B", "10 \u{b5}s", "&lt;library 29&gt;"] {
+        for text in ["broadcast", "barrier", "2 ranks", "4 KiB", "8 B", "10 \u{b5}s", "&lt;library 27&gt;"] {
             assert!(svg.contains(&format!("\n{text}\n")), "{text} is missing");
         }
         assert!(svg.starts_with("<svg width=\"1020\"") && svg.ends_with("</svg>\n"), "{svg:.60}");
@@ -292,6 +316,12 @@ mod tests {
         let values = |points: &[(u64, f64)]| labels(values(&[curve(0, points)], Unit::Microseconds));
         assert_eq!(values(&[(8, 1.0), (16, 1000.0)]), ["1 \u{b5}s", "10 \u{b5}s", "100 \u{b5}s", "1 ms"]);
         assert_eq!(values(&[(8, 1.5), (16, 6.0)]), ["2 \u{b5}s", "5 \u{b5}s"]);
+        for tenths in 10..100 {
+            let alone = values(&[(8, f64::from(tenths) / 10.0)]);
+            assert!(alone.len() >= 2, "{alone:?} of {tenths}");
+        }
+        let uneven = [1_048_572, 1_048_576, 1_048_600, 4_194_304].map(|bytes| (bytes, 1.0));
+        assert_eq!(labels(sizes(&[curve(0, &uneven)])), ["1 MiB", "4 MiB"]);
         assert_eq!((bytes(position(0)), bytes(position(1)), bytes(position(12_345_678))), (0, 1, 12_345_678));
     }
 
