@@ -134,7 +134,7 @@ impl Figure {
     }
 }
 
-/// How many ranks and nodes all rows have, if that is the same for all of a library.
+/// How many ranks all rows have, and on how many nodes, as far as that is the same for all.
 pub fn in_common(rows: &[Measured]) -> String {
     let of = |count: fn(&Measured) -> u32| match &distinct(rows.iter().map(count))[..] {
         &[count] => Some(count),
