@@ -243,9 +243,7 @@ fn what_was_measured_is_drawn() {
     std::fs::write(&rows, &measured.stdout).unwrap();
     assert!(plot(&rows, "").status.success());
     let svg = std::fs::read_to_string(&figure).unwrap();
-    for text in
-        ["reduce", "2 ranks on 1 node: median time of a call, by bytes in all", "linear", "mst", "32 B"]
-    {
+    for text in ["reduce", "2 ranks on 1 node: median time, over bytes in all", "linear", "mst", "32 B"] {
         assert!(svg.contains(&format!(">\n{text}\n<")), "{text} is missing: {svg}");
     }
     assert_refused_once(
@@ -256,6 +254,12 @@ fn what_was_measured_is_drawn() {
     let onto_itself = program("plot").arg(&rows).arg("-o").arg(&rows).output().unwrap();
     assert_refused_once(&onto_itself, "is to be read, and to be written; give -o another file");
     assert_eq!(std::fs::read(&rows).unwrap(), measured.stdout, "a measurement is not lost");
+    let by_another_name = folder.path().join("linked.csv");
+    std::fs::hard_link(&rows, &by_another_name).unwrap();
+    let through =
+        program("plot -o").arg(&by_another_name).stdin(File::open(&rows).unwrap()).output().unwrap();
+    assert_refused_once(&through, "the standard input is to be read, and to be written");
+    std::fs::remove_file(&by_another_name).unwrap();
     let streamed = program("plot -o -").stdin(File::open(&rows).unwrap()).output().unwrap();
     assert_eq!(out(&streamed), svg);
     let full = program("plot -o /dev/full").arg(&rows).output().unwrap();

@@ -150,7 +150,8 @@ measure_peer() { # where library/algorithm collective...
     mapfile -t words < <(settings "$3" "$2")
     timeout $((60 + 20 * cells)) env ${fresh:+FRESH=1} "${words[@]}" "$lab/launch" "${2%%/*}" "$1" \
         "$cache/lab/collectives-${2%%[-/]*}" "$2" "$seconds" "${REST:-0}" "$(joined "${@:3}")" "$(joined "${kinds[@]}")" \
-        "$(joined "${sizes[@]}")" | grep "^${2%%/*},"
+        "$(joined "${sizes[@]}")" | grep "^${2%%/*}," |
+        if [[ $1 = here:* ]]; then sed -E 's/^(([^,]*,){5})[^,]*/\11/'; else cat; fi # those are of one node
 }
 
 # Of tables in awk, with the variables collective and p: a size as people write it, and what equal shares

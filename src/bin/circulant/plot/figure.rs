@@ -7,7 +7,7 @@ use super::measured::Measured;
 use crate::fit::counted;
 
 /// What curves may be told apart by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Column {
     /// circulant, or an MPI library
     Library,
@@ -55,6 +55,8 @@ pub enum Quantity {
 pub struct Figure {
     pub names: Vec<String>,
     pub panels: Vec<Panel>,
+    /// Whether some point is of several algorithms, unasked.
+    pub mixes_algorithms: bool,
 }
 
 /// A collective, and a kind of it.
@@ -95,7 +97,13 @@ impl Figure {
                 Panel { title: title(collective, kind), curves: curves.collect() }
             })
             .collect();
-        Figure { names: names.into_iter().map(str::to_owned).collect(), panels }.without_empty()
+        let names = names.into_iter().map(str::to_owned).collect();
+        Figure { names, panels, mixes_algorithms: naming.mixes }.without_empty()
+    }
+
+    /// What its panels are called.
+    pub fn titles(&self) -> Vec<String> {
+        self.panels.iter().map(|panel| panel.title.clone()).collect()
     }
 
     /// Every value as a multiple of a curve's at the same size; what that curve lacks is left out. None if there is no such
@@ -107,12 +115,9 @@ impl Figure {
             let of_base: HashMap<_, _> =
                 of_base.into_iter().flat_map(|curve| curve.points.iter().copied()).collect();
             for curve in &mut panel.curves {
-                curve.points.retain_mut(|(bytes, value)| match of_base.get(bytes) {
-                    Some(base) => {
-                        *value /= base;
-                        true
-                    }
-                    None => false,
+                curve.points.retain_mut(|(bytes, value)| {
+                    *value /= of_base.get(bytes).unwrap_or(&f64::NAN);
+                    value.is_finite() && *value > 0.0
                 });
             }
         }
@@ -158,35 +163,46 @@ fn title(collective: &str, kind: &str) -> String {
 /// What curves are called.
 struct Naming<'m> {
     columns: Vec<Column>,
-    /// Where columns were not given: the libraries and collectives of which algorithms are compared.
-    compared: Option<HashSet<(&'m str, &'m str)>>,
+    /// Where columns were not given: whose algorithms are compared.
+    compared: Option<HashSet<Measurement<'m>>>,
+    mixes: bool,
+}
+
+/// All that a curve of a panel has in common, but for the algorithm.
+type Measurement<'m> = (&'m str, &'m str, &'m str, Vec<Option<String>>);
+
+fn measurement<'m>(row: &'m Measured, columns: &[Column]) -> Measurement<'m> {
+    let values =
+        columns.iter().filter(|&&column| column != Column::Algorithm).map(|&column| value(row, column));
+    (&row.library, &row.collective, &row.kind, values.collect())
 }
 
 impl<'m> Naming<'m> {
     fn new(rows: &'m [Measured], given: Option<&[Column]>) -> Self {
         let are_several = distinct(rows.iter().map(|row| &*row.library)).len() > 1;
-        let mut columns = Vec::from(given.unwrap_or_default());
+        let mut columns = distinct(given.unwrap_or_default().iter().copied());
         // Nobody wants the median of two libraries.
         if are_several && !columns.contains(&Column::Library) {
             columns.insert(0, Column::Library);
         }
         if given.is_some() {
-            return Naming { columns, compared: None };
+            return Naming { columns, compared: None, mixes: false };
         }
         if distinct(rows.iter().map(|row| row.ranks)).len() > 1 {
             columns.push(Column::Ranks);
         }
         columns.extend(WHERE_THEY_DIFFER.into_iter().filter(|&column| differs(rows, column)));
-        let compared = compared(rows, &columns);
+        let (compared, mixed) = compared(rows, &columns);
         columns.insert(usize::from(are_several), Column::Algorithm);
-        Naming { columns, compared: Some(compared) }
+        Naming { columns, compared: Some(compared), mixes: mixed }
     }
 
     /// Never nothing.
     fn name(&self, row: &Measured) -> String {
-        let is_compared = |compared: &HashSet<_>| compared.contains(&(&*row.library, &*row.collective));
+        let shown = |all: &HashSet<_>| all.contains(&measurement(row, &self.columns));
+        let shows_algorithm = self.compared.as_ref().is_none_or(shown);
         let values = self.columns.iter().filter_map(|&column| match column {
-            Column::Algorithm if !self.compared.as_ref().is_none_or(is_compared) => None,
+            Column::Algorithm if !shows_algorithm => None,
             _ => value(row, column),
         });
         let name = values.collect::<Vec<_>>().join(" ");
@@ -205,19 +221,21 @@ fn differs(rows: &[Measured], column: Column) -> bool {
         .any(|(library, _)| !seen.insert(library))
 }
 
-/// The libraries and collectives of which most calls were measured by several algorithms: those of one call may also be the
-/// library's choices of two days.
-fn compared<'m>(rows: &'m [Measured], columns: &[Column]) -> HashSet<(&'m str, &'m str)> {
-    let mut calls: HashMap<_, HashMap<_, HashSet<_>>> = HashMap::new();
+/// What was measured by several algorithms at most sizes: those of one size may also be the library's choices of two days. And
+/// whether there are such.
+fn compared<'m>(rows: &'m [Measured], columns: &[Column]) -> (HashSet<Measurement<'m>>, bool) {
+    let mut all: HashMap<_, HashMap<u64, HashSet<&str>>> = HashMap::new();
     for row in rows {
-        let values: Vec<_> = columns.iter().map(|&column| value(row, column)).collect();
-        let of_collective = calls.entry((&*row.library, &*row.collective)).or_default();
-        of_collective.entry((&*row.kind, row.bytes, values)).or_default().insert(&*row.algorithm);
+        let sizes = all.entry(measurement(row, columns)).or_default();
+        sizes.entry(row.bytes).or_default().insert(&row.algorithm);
     }
-    let is_compared = |calls: &HashMap<_, HashSet<_>>| {
-        2 * calls.values().filter(|algorithms| algorithms.len() > 1).count() > calls.len()
+    let of_several = |sizes: &HashMap<u64, HashSet<&str>>| {
+        sizes.values().filter(|algorithms| algorithms.len() > 1).count()
     };
-    calls.into_iter().filter(|(_, calls)| is_compared(calls)).map(|(key, _)| key).collect()
+    let (compared, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|(_, sizes)| 2 * of_several(sizes) > sizes.len());
+    let mixed = others.iter().any(|(_, sizes)| of_several(sizes) > 0);
+    (compared.into_iter().map(|(measurement, _)| measurement).collect(), mixed)
 }
 
 fn value(row: &Measured, column: Column) -> Option<String> {
@@ -286,7 +304,7 @@ mod tests {
         let rows = times.map(|(bytes, us)| row("circulant", "allreduce", "ring", bytes, us));
         let curves = vec![Curve { name: 0, points: vec![(8, 2.5), (64, 7.0)] }];
         let panels = vec![Panel { title: "allreduce".into(), curves }];
-        assert_eq!(drawn(&rows), Figure { names: vec!["circulant".into()], panels });
+        assert_eq!(drawn(&rows), Figure { names: vec!["circulant".into()], panels, mixes_algorithms: false });
         let rates = Figure::new(&rows, None, Quantity::Bandwidth);
         assert_eq!(rates.panels[0].curves[0].points[0], (8, 3.2e6));
     }
@@ -299,10 +317,14 @@ mod tests {
         let other =
             [chosen.clone(), [8, 64].map(|bytes| row("circulant", "reduce", "mst", bytes, 3.0))].concat();
         assert_eq!(drawn(&other).names, ["circulant"], "which differed at one size of two");
+        assert!(drawn(&other).mixes_algorithms && !drawn(&chosen).mixes_algorithms);
         let mut rows =
             [row("circulant", "reduce", "mst", 8, 1.0), row("circulant", "reduce", "linear", 8, 2.0)]
                 .to_vec();
         assert_eq!(drawn(&rows).names, ["mst", "linear"]);
+        let rested = Measured { rest_s: Some(0.001), ..row("circulant", "reduce", "mst", 64, 2.0) };
+        let all = [rows.clone(), vec![rested]].concat();
+        assert_eq!(drawn(&all).names, ["mst", "linear", "after 0.001 s"], "one compares, the other does not");
         for algorithm in ["default", "binomial"] {
             rows.push(row("impi", "reduce", algorithm, 8, 1.0));
         }

@@ -1,5 +1,6 @@
 //! Rows of measurements, as `circulant bench` prints them.
 
+use std::fmt::Display;
 use std::io::BufRead;
 
 use circulant::error::{Error, Result};
@@ -31,6 +32,13 @@ pub struct Measured {
     pub overlap_percent: Option<f64>,
 }
 
+/// More microseconds than any call takes: thirty years.
+const MOST_US: f64 = 1e15;
+
+pub fn unreadable(name: &str, why: &dyn Display) -> Error {
+    Error::argument("plot", format!("{name} cannot be read: {why}"), "give files of text that you may read")
+}
+
 /// Reads csv, with its head or without, and JSON lines; `name` is what errors call the input.
 pub fn read(input: impl BufRead, name: &str) -> Result<Vec<Measured>> {
     let head: StringRecord = Row::HEAD.split(',').collect();
@@ -40,9 +48,9 @@ pub fn read(input: impl BufRead, name: &str) -> Result<Vec<Measured>> {
             let what = format!("line {number} of {name} is no row of a collective: {why}");
             Error::argument("plot", what, super::ROWS)
         };
-        let line = line.map_err(|e| refusal(e.to_string()))?;
+        let line = line.map_err(|e| unreadable(name, &e))?;
         // Some programs write a mark of the encoding before everything.
-        let line = line.trim_start_matches('\u{feff}').trim_end();
+        let line = line.trim_start_matches('\u{feff}').trim();
         if line.is_empty() || line.starts_with("library,") && Row::HEAD.starts_with(line) {
             continue;
         }
@@ -57,10 +65,17 @@ fn row(line: &str, head: &StringRecord) -> std::result::Result<Measured, String>
     } else {
         of_csv(line, head)
     }?;
-    match row.median_us.is_finite() && row.median_us >= 0.0 {
-        true => Ok(row),
-        false => Err(format!("{} is no time", row.median_us)),
+    let words = [&row.library, &row.collective, &row.kind, &row.algorithm, &row.tense, &row.transport];
+    if !(0.0..=MOST_US).contains(&row.median_us) {
+        return Err(format!("{} microseconds are no time", row.median_us));
     }
+    if words.iter().any(|word| word.contains(char::is_control))
+        || row.library.is_empty()
+        || row.collective.is_empty()
+    {
+        return Err("its words are none".to_owned());
+    }
+    Ok(row)
 }
 
 fn of_csv(line: &str, head: &StringRecord) -> std::result::Result<Measured, String> {
@@ -70,11 +85,18 @@ fn of_csv(line: &str, head: &StringRecord) -> std::result::Result<Measured, Stri
     let mut record = StringRecord::new();
     let mut reader = ReaderBuilder::new().has_headers(false).from_reader(line.as_bytes());
     reader.read_record(&mut record).map_err(|e| e.to_string())?;
+    let least = head.iter().position(|column| column == "tense").unwrap_or(head.len());
+    if record.len() < least {
+        return Err(format!("it has {} of at least {least} fields", record.len()));
+    }
     while record.len() < head.len() {
         record.push_field("");
     }
     record.deserialize(Some(head)).map_err(|e| match e.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
+        csv::ErrorKind::Deserialize { err, .. } => {
+            let column = err.field().and_then(|field| head.get(field as usize)).unwrap_or("a column");
+            format!("{column}: {}", err.kind())
+        }
         _ => e.to_string(),
     })
 }
@@ -106,13 +128,23 @@ mod tests {
 
     #[test]
     fn what_is_no_row_is_named_by_its_line() {
-        for bad in
-            ["# 2 ranks on 1 node", "circulant,allreduce,-,ring,eight,1,1024,1,1.0,2.5,9.0", "{}", "\u{0}"]
-        {
-            let text = format!("{}\n{bad}\n", Row::HEAD);
+        let of =
+            |ranks: &str, median: &str| format!("circulant,reduce,-,mst,{ranks},1,1024,1,1.0,{median},9.0");
+        let said = |line: &str| {
+            let text = format!("{}\n{line}\n", Row::HEAD);
             let said = read(text.as_bytes(), "x.csv").unwrap_err().to_string();
             assert!(said.contains("line 2 of x.csv is no row"), "{said}");
+            said
+        };
+        for median in ["NaN", "-1", "inf", "", "1e16"] {
+            said(&of("8", median));
         }
-        assert!(read(&b"\xff\xfe\n"[..], "x.csv").unwrap_err().to_string().contains("line 1 of x.csv"));
+        assert!(said(&of("eight", "1")).contains("ranks: invalid digit"), "{}", said(&of("eight", "1")));
+        for other in ["# 2 ranks on 1 node", "library,kind,bytes", "{}", "\u{0}", "a,b"] {
+            said(other);
+        }
+        assert!(said("a,b").contains("it has 2 of at least 11 fields"), "{}", said("a,b"));
+        said(&of("8", "1").replace("mst", "m\u{1}"));
+        assert!(read(&b"\xff\xfe\n"[..], "x.csv").unwrap_err().to_string().contains("x.csv cannot be read"));
     }
 }

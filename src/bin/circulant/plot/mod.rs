@@ -2,21 +2,20 @@
 
 mod figure;
 mod measured;
+mod place;
 mod svg;
 
-use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use circulant::error::{Error, Result};
-use rustix::fs::{Access, access};
 
-use crate::Outcome;
-use crate::output::print;
+use crate::{Outcome, say};
 use figure::{Column, Figure, Quantity};
 use measured::Measured;
+use place::Place;
 use svg::Unit;
 
 /// Draw what `circulant bench` has measured, as an SVG.
@@ -30,7 +29,7 @@ use svg::Unit;
 #[command(after_help = "Examples:
   circulant bench allreduce -n 8 --algorithm all --format csv | circulant plot -o allreduce.svg
   circulant plot monday.csv friday.csv --by tense,ranks --title 'two days' -o days.svg
-  circulant plot ~/.cache/circulant/lab/shm-2.csv --relative-to impi -o shm.svg     what ci/lab/shm 2 has measured")]
+  circulant plot ~/.cache/circulant/lab/collectives-8-100.csv --relative-to circulant -o cluster.svg")]
 pub struct Arguments {
     /// Files of rows; - is the standard input [default: -]
     #[arg(value_name = "FILE")]
@@ -40,7 +39,7 @@ pub struct Arguments {
     #[arg(short = 'o', long, value_name = "FILE.svg")]
     output: PathBuf,
 
-    /// What tells curves apart beside the library, in place of whatever differs; rows that differ otherwise are of one curve
+    /// What tells curves apart beside the library, in place of whatever differs; rows that differ otherwise are one curve's
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     by: Option<Vec<Column>>,
 
@@ -48,7 +47,8 @@ pub struct Arguments {
     #[arg(long, value_name = "QUANTITY", default_value = "time")]
     y: Quantity,
 
-    /// Draw multiples of what this curve has at the same size, by its name in the legend; what it lacks is left out
+    /// Draw multiples of what this curve has at the same size, by its name in the legend (of another name all are told);
+    /// what it lacks is left out
     #[arg(long, value_name = "CURVE")]
     relative_to: Option<String>,
 
@@ -77,15 +77,24 @@ impl Arguments {
             return Err(Error::argument("plot", "there are no rows", ROWS));
         }
         let mut figure = Figure::new(rows, self.by.as_deref(), self.y);
+        if figure.mixes_algorithms {
+            say("plot: some points are medians over several algorithms; --by algorithm tells them apart\n");
+        }
         if figure.panels.is_empty() {
-            let cure = "a barrier has no bandwidth, and what took less than a nanosecond no place: give --y time, or other rows";
+            let cure =
+                "a barrier has no bandwidth, and what took no time no place: give --y time, or other rows";
             return Err(Error::argument("plot", "no row has a place on these axes", cure));
         }
         if let Some(name) = &self.relative_to {
-            let names = figure.names.join(", ");
+            let (names, titles) = (figure.names.join(", "), figure.titles());
             figure = figure.relative_to(name).ok_or_else(|| {
                 Error::argument("plot", format!("there is no curve `{name}`"), format!("there are: {names}"))
             })?;
+            let left = figure.titles();
+            let gone: Vec<_> = titles.into_iter().filter(|title| !left.contains(title)).collect();
+            if !gone.is_empty() {
+                say(&format!("plot: left out, as `{name}` has none of it: {}\n", gone.join("; ")));
+            }
         }
         match figure.names.len() {
             ..=svg::MOST_CURVES => Ok(figure),
@@ -99,14 +108,14 @@ impl Arguments {
     /// What the figure shows.
     fn subject(&self, rows: &[Measured]) -> String {
         let quantity = match self.y {
-            Quantity::Time => "median time of a call",
-            Quantity::Bandwidth => "bytes in all by the median time of a call",
+            Quantity::Time => "median time",
+            Quantity::Bandwidth => "bytes in all divided by the median time",
         };
         let of_what =
             self.relative_to.as_ref().map_or(String::new(), |name| format!(", as a multiple of {name}'s"));
         let common = figure::in_common(rows);
         let colon = if common.is_empty() { "" } else { ": " };
-        format!("{common}{colon}{quantity}{of_what}, by bytes in all")
+        format!("{common}{colon}{quantity}{of_what}, over bytes in all")
     }
 
     fn read(&self, output: &Place) -> Result<Vec<Measured>> {
@@ -116,81 +125,17 @@ impl Arguments {
         let input = [PathBuf::from("-")];
         let files = if self.files.is_empty() { &input[..] } else { &self.files };
         let each = files.iter().map(|file| match file.to_str() {
-            Some("-") => measured::read(io::stdin().lock(), "the standard input"),
+            Some("-") => {
+                output.check_other_than(io::stdin(), "the standard input")?;
+                measured::read(io::stdin().lock(), "the standard input")
+            }
             _ => {
-                let name = file.display();
-                output.check_other_than(file)?;
-                let rows = File::open(file)
-                    .map_err(|e| Error::argument("plot", format!("{name} cannot be read: {e}"), ROWS))?;
-                measured::read(BufReader::new(rows), &name.to_string())
+                let name = file.display().to_string();
+                let rows = File::open(file).map_err(|e| measured::unreadable(&name, &e))?;
+                output.check_other_than(&rows, &name)?;
+                measured::read(BufReader::new(rows), &name)
             }
         });
         each.collect::<Result<Vec<_>>>().map(|rows| rows.concat())
-    }
-}
-
-/// Where the figure goes.
-enum Place {
-    StandardOutput,
-    /// A device or a pipe.
-    Stream(PathBuf),
-    /// A file, which is there or not.
-    File(PathBuf),
-}
-
-impl Place {
-    /// Fails where nothing can be written there.
-    fn of(output: &Path) -> Result<Place> {
-        let refusal = |why: &dyn Display| {
-            let what = format!("{} cannot be written: {why}", output.display());
-            Error::argument("plot", what, "give -o a file in a folder that you may write to")
-        };
-        if output == Path::new("-") {
-            return Ok(Place::StandardOutput);
-        }
-        let Ok(target) = output.canonicalize() else {
-            let folder =
-                output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|e| refusal(&e))?;
-            return Ok(Place::File(output.to_owned()));
-        };
-        access(&target, Access::WRITE_OK).map_err(|e| refusal(&e))?;
-        match target.metadata() {
-            Ok(about) if about.is_file() => Ok(Place::File(target)),
-            Ok(about) if about.is_dir() => Err(refusal(&"it is a folder")),
-            _ => Ok(Place::Stream(target)),
-        }
-    }
-
-    /// A measurement must not be lost to its figure.
-    fn check_other_than(&self, input: &Path) -> Result<()> {
-        match (self, input.canonicalize()) {
-            (Place::File(file), Ok(input)) if *file == input => {
-                let what = format!("{} is to be read, and to be written", input.display());
-                Err(Error::argument("plot", what, "give -o another file"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What a file had before is there until all is written.
-    fn write(&self, svg: &str) -> io::Result<()> {
-        let (file, written) = match self {
-            Place::StandardOutput => return print(|out| out.write_all(svg.as_bytes())),
-            Place::Stream(stream) => {
-                let opened = File::options().write(true).open(stream);
-                (stream, opened.and_then(|mut opened| opened.write_all(svg.as_bytes())))
-            }
-            Place::File(file) => {
-                let part = file.with_extension(format!("svg.{}", std::process::id()));
-                let written = std::fs::write(&part, svg).and_then(|()| std::fs::rename(&part, file));
-                if written.is_err() {
-                    let _ = std::fs::remove_file(&part);
-                }
-                (file, written)
-            }
-        };
-        // The kernel's words do not say what they are about.
-        written.map_err(|e| io::Error::new(e.kind(), format!("{} cannot be written: {e}", file.display())))
     }
 }

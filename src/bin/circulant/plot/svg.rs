@@ -36,6 +36,8 @@ const CHARACTER: u32 = 8;
 const SAMPLE: u32 = 44;
 /// Labels of sizes that fit below a panel.
 const LABELS: usize = 6;
+/// Labels of values that fit beside one.
+const MOST_LABELS: usize = 12;
 const MARKER: i32 = 3;
 
 /// What values are.
@@ -59,13 +61,23 @@ impl From<Quantity> for Unit {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Failure>;
 
+/// These have the same colours in all figures; others take what is left.
+const LIBRARIES: [&str; 5] = ["circulant", "mpich", "openmpi", "openmpi-ofi", "impi"];
+
+/// Which colour and marker each name has: those that a library has, or the first that nobody has.
+fn styles(names: &[String]) -> Vec<usize> {
+    let of_library = |name: &String| LIBRARIES.iter().position(|library| library == name);
+    let mut free = (0..).filter(|style| names.iter().filter_map(of_library).all(|taken| taken != *style));
+    names.iter().map(|name| of_library(name).or_else(|| free.next()).unwrap_or_default()).collect()
+}
+
 /// The whole figure as the text of a file; it may have [`MOST_CURVES`].
 pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String, Failure> {
     let columns = figure.panels.len().clamp(1, COLUMNS);
     let rows = figure.panels.len().div_ceil(columns);
     let longest = figure.names.iter().map(|name| SAMPLE + written(name)).max().unwrap_or(0);
     let width = (columns as u32 * PANEL.0).max(longest).max(written(title));
-    let legend = legend(&figure.names, width);
+    let (legend, styles) = (legend(&figure.names, width), styles(&figure.names));
     let above = if title.is_empty() { 0 } else { LINE + LINE / 2 };
     let below = rows as u32 * PANEL.1 + above;
     let extent = (width, below + (legend.last().map_or(0, |last| last.1) + 2) * LINE);
@@ -73,13 +85,14 @@ pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String, Failure>
     paint(&mut svg, extent, |root| {
         root.fill(&WHITE)?;
         let style = (FONT, 16).into_font().color(&BLACK);
+        let title = title.replace(char::is_control, " ");
         root.draw(&Text::new(title, (12, 10), style))?;
         let (panels, names) = root.split_vertically(below);
         let (_, panels) = panels.split_vertically(above);
         for (panel, area) in figure.panels.iter().zip(panels.split_evenly((rows, columns))) {
-            draw_panel(panel, unit, &area)?;
+            draw_panel(panel, unit, &styles, &area)?;
         }
-        draw_legend(&figure.names, &legend, &names)
+        draw_legend(&figure.names, &legend, &styles, &names)
     })?;
     Ok(svg)
 }
@@ -110,17 +123,17 @@ fn legend(names: &[String], width: u32) -> Vec<(u32, u32)> {
     names.iter().map(&mut place).collect()
 }
 
-fn draw_legend(names: &[String], places: &[(u32, u32)], area: &Area<'_>) -> Drawn {
-    for (index, (name, &(right, line))) in names.iter().zip(places).enumerate() {
+fn draw_legend(names: &[String], places: &[(u32, u32)], styles: &[usize], area: &Area<'_>) -> Drawn {
+    for ((name, &(right, line)), &style) in names.iter().zip(places).zip(styles) {
         let (x, y) = (right as i32 + 12, (line * LINE + LINE / 2) as i32);
-        area.draw(&PathElement::new([(x, y), (x + 24, y)], stroke(index)))?;
-        area.draw(&marker(index, (x + 12, y)))?;
+        area.draw(&PathElement::new([(x, y), (x + 24, y)], stroke(style)))?;
+        area.draw(&marker(style, (x + 12, y)))?;
         area.draw(&Text::new(name.as_str(), (x + 30, y - 7), (FONT, 14)))?;
     }
     Ok(())
 }
 
-fn draw_panel(panel: &Panel, unit: Unit, area: &Area<'_>) -> Drawn {
+fn draw_panel(panel: &Panel, unit: Unit, styles: &[usize], area: &Area<'_>) -> Drawn {
     let mut chart = ChartBuilder::on(area)
         .margin(10)
         .caption(&panel.title, (FONT, 15))
@@ -135,31 +148,32 @@ fn draw_panel(panel: &Panel, unit: Unit, area: &Area<'_>) -> Drawn {
         .draw()?;
     for curve in &panel.curves {
         let points = || curve.points.iter().map(|&(bytes, value)| (position(bytes), value.log10()));
-        match round(curve.name) {
-            0 => drop(chart.draw_series(LineSeries::new(points(), stroke(curve.name)))?),
-            _ => drop(chart.draw_series(DashedLineSeries::new(points(), 6, 3, stroke(curve.name)))?),
+        let style = styles[curve.name];
+        match round(style) {
+            0 => drop(chart.draw_series(LineSeries::new(points(), stroke(style)))?),
+            _ => drop(chart.draw_series(DashedLineSeries::new(points(), 6, 3, stroke(style)))?),
         }
-        chart.draw_series(points().map(|at| marker(curve.name, at)))?;
+        chart.draw_series(points().map(|at| marker(style, at)))?;
     }
     Ok(())
 }
 
-/// How often all colours have been taken before this curve: then markers and dashes tell it apart.
-fn round(name: usize) -> usize {
-    name / COLOURS.len()
+/// How often all colours have been taken before this style: then markers and dashes tell it apart.
+fn round(style: usize) -> usize {
+    style / COLOURS.len()
 }
 
-fn colour(name: usize) -> RGBColor {
-    COLOURS[name % COLOURS.len()]
+fn colour(style: usize) -> RGBColor {
+    COLOURS[style % COLOURS.len()]
 }
 
-fn stroke(name: usize) -> ShapeStyle {
-    colour(name).stroke_width(2)
+fn stroke(style: usize) -> ShapeStyle {
+    colour(style).stroke_width(2)
 }
 
-fn marker<'a, At: Clone + 'static>(name: usize, at: At) -> DynElement<'static, SVGBackend<'a>, At> {
-    let colour = colour(name);
-    match round(name) {
+fn marker<'a, At: Clone + 'static>(style: usize, at: At) -> DynElement<'static, SVGBackend<'a>, At> {
+    let colour = colour(style);
+    match round(style) {
         0 => Circle::new(at, MARKER, colour.filled()).into_dyn(),
         1 => Circle::new(at, MARKER, colour).into_dyn(),
         2 => TriangleMarker::new(at, MARKER + 1, colour.filled()).into_dyn(),
@@ -217,7 +231,7 @@ fn sizes(curves: &[Curve]) -> Axis {
     all.sort_unstable();
     all.dedup();
     let ends = all.first().zip(all.last()).map_or((0.0, 0.0), |(&a, &b)| (position(a), position(b)));
-    let least_gap = (ends.1 - ends.0) / LABELS as f64;
+    let least_gap = (ends.1 - ends.0 + 1.0) / LABELS as f64;
     let mut labelled: Vec<f64> = Vec::new();
     for at in all.into_iter().map(position) {
         if labelled.last().is_none_or(|last| at - last > least_gap) {
@@ -241,7 +255,8 @@ fn values(curves: &[Curve], unit: Unit) -> Axis {
         .iter()
         .map(|&(steps, enough)| (at(steps), enough))
         .find(|(labels, enough)| labels.len() >= *enough);
-    let labelled = labels.map(|(labels, _)| labels).unwrap_or_default();
+    let labels = labels.map(|(labels, _)| labels).unwrap_or_default();
+    let labelled = labels.iter().copied().step_by(labels.len().div_ceil(MOST_LABELS).max(1)).collect();
     Axis { range, labelled, label: Box::new(move |value| shown(unit, 10_f64.powf(value))) }
 }
 
@@ -289,7 +304,8 @@ mod tests {
             curves: (0..MOST_CURVES).map(|i| curve(i, &[(8, 1.0), (4096, 20.0 + i as f64)])).collect(),
         };
         let panels = ["broadcast", "reduce", "alltoall", "barrier"].map(curves).into();
-        let svg = draw(&Figure { names, panels }, Unit::Microseconds, "2 ranks").unwrap();
+        let svg =
+            draw(&Figure { names, panels, mixes_algorithms: false }, Unit::Microseconds, "2 ranks").unwrap();
         for text in ["broadcast", "barrier", "2 ranks", "4 KiB", "8 B", "10 \u{b5}s", "&lt;library 27&gt;"] {
             assert!(svg.contains(&format!("\n{text}\n")), "{text} is missing");
         }
@@ -297,11 +313,21 @@ mod tests {
     }
 
     #[test]
+    fn libraries_have_the_same_colours_whoever_stands_beside_them() {
+        let of = |names: &[&str]| styles(&names.iter().map(|name| name.to_string()).collect::<Vec<_>>());
+        assert_eq!(of(&["circulant", "mpich", "openmpi", "openmpi-ofi", "impi"]), [0, 1, 2, 3, 4]);
+        assert_eq!(of(&["a", "circulant-window", "mpich", "impi", "b"]), [0, 2, 1, 4, 3]);
+    }
+
+    #[test]
     fn a_panel_of_one_point_has_axes() {
         let panel = Panel { title: "barrier".into(), curves: vec![curve(0, &[(0, 0.25)])] };
-        let svg =
-            draw(&Figure { names: vec!["circulant".into()], panels: vec![panel] }, Unit::Microseconds, "")
-                .unwrap();
+        let svg = draw(
+            &Figure { names: vec!["circulant".into()], panels: vec![panel], mixes_algorithms: false },
+            Unit::Microseconds,
+            "",
+        )
+        .unwrap();
         assert!(svg.contains("\n0 B\n") && svg.contains("<circle"), "{svg}");
     }
 
@@ -316,6 +342,7 @@ mod tests {
         let values = |points: &[(u64, f64)]| labels(values(&[curve(0, points)], Unit::Microseconds));
         assert_eq!(values(&[(8, 1.0), (16, 1000.0)]), ["1 \u{b5}s", "10 \u{b5}s", "100 \u{b5}s", "1 ms"]);
         assert_eq!(values(&[(8, 1.5), (16, 6.0)]), ["2 \u{b5}s", "5 \u{b5}s"]);
+        assert_eq!(values(&[(8, 1e-6), (16, 1e15)]).len(), 11, "every second power");
         for tenths in 10..100 {
             let alone = values(&[(8, f64::from(tenths) / 10.0)]);
             assert!(alone.len() >= 2, "{alone:?} of {tenths}");
