@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::bench::rows::Row;
 
-/// What of a row is drawn, or tells curves apart. Rows of MPI libraries end before the tense.
+/// What of a row is drawn, or tells curves apart. Rows may end before the tense, as those of MPI libraries once did.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Measured {
     pub library: String,
