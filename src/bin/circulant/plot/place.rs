@@ -15,7 +15,7 @@ use crate::output::print;
 pub enum Place {
     StandardOutput,
     /// A device, a pipe, or a file in a folder that is closed.
-    InPlace(PathBuf, Option<Metadata>),
+    AsItIs(PathBuf, Option<Metadata>),
     /// A file, which is there or not.
     File(PathBuf, Option<Metadata>),
 }
@@ -45,13 +45,13 @@ impl Place {
         match about.is_file() && access(folder(&target), Access::WRITE_OK | Access::EXEC_OK).is_ok() {
             _ if about.is_dir() => Err(refusal(&"it is a folder")),
             true => Ok(Place::File(target, Some(about))),
-            false => Ok(Place::InPlace(target, Some(about).filter(Metadata::is_file))),
+            false => Ok(Place::AsItIs(target, Some(about).filter(Metadata::is_file))),
         }
     }
 
     /// A measurement must not be lost to its figure, by whatever name.
     pub fn check_other_than(&self, input: impl AsFd, name: &str) -> Result<()> {
-        let (Place::File(_, Some(own)) | Place::InPlace(_, Some(own))) = self else { return Ok(()) };
+        let (Place::File(_, Some(own)) | Place::AsItIs(_, Some(own))) = self else { return Ok(()) };
         match fstat(input) {
             Ok(other) if (own.dev(), own.ino()) == (other.st_dev, other.st_ino) => {
                 let what = format!("{name} is to be read, and to be written");
@@ -65,7 +65,7 @@ impl Place {
     pub fn write(&self, svg: &str) -> io::Result<()> {
         let (file, written) = match self {
             Place::StandardOutput => return print(|out| out.write_all(svg.as_bytes())),
-            Place::InPlace(file, _) => {
+            Place::AsItIs(file, _) => {
                 let opened = File::options().write(true).truncate(true).open(file);
                 (file, opened.and_then(|mut opened| opened.write_all(svg.as_bytes())))
             }
