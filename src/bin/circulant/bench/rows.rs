@@ -57,11 +57,13 @@ pub fn summary(mut seconds: Vec<f64>) -> (f64, f64, f64) {
     let us = |seconds: f64| (seconds * 1e9).round() / 1e3;
     match seconds.as_slice() {
         [] => (0.0, 0.0, 0.0),
-        all => {
-            let (low, high) = (all[(all.len() - 1) / 2], all[all.len() / 2]);
-            (us(all[0]), us(low.midpoint(high)), us(all[all.len() - 1]))
-        }
+        all => (us(all[0]), us(median(all)), us(all[all.len() - 1])),
     }
+}
+
+/// Of values in their order, at least one.
+pub fn median(sorted: &[f64]) -> f64 {
+    sorted[(sorted.len() - 1) / 2].midpoint(sorted[sorted.len() / 2])
 }
 
 /// A line for programs: JSON if that is the format, else csv.

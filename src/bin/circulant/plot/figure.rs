@@ -1,9 +1,10 @@
 //! What is drawn where: panels, their curves, and what these are called.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
 use super::measured::Measured;
+use crate::bench::rows::median;
 use crate::fit::counted;
 
 /// What curves may be told apart by.
@@ -258,10 +259,13 @@ fn value(row: &Measured, column: Column) -> Option<String> {
 
 /// The median of the rows of each size. What is nothing, or takes no time, has no place on such axes.
 fn points<'m>(rows: impl Iterator<Item = &'m Measured>, quantity: Quantity) -> Vec<(u64, f64)> {
-    let mut all: Vec<_> = rows.map(|row| (row.bytes, row.median_us)).collect();
-    all.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let medians = all.chunk_by(|a, b| a.0 == b.0).map(|same| {
-        let (bytes, us) = (same[0].0, same[(same.len() - 1) / 2].1.midpoint(same[same.len() / 2].1));
+    let mut sizes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for row in rows {
+        sizes.entry(row.bytes).or_default().push(row.median_us);
+    }
+    let medians = sizes.into_iter().map(|(bytes, mut times)| {
+        times.sort_by(f64::total_cmp);
+        let us = median(&times);
         match quantity {
             Quantity::Time => (bytes, us),
             Quantity::Bandwidth => (bytes, bytes as f64 / us * 1e6),

@@ -207,6 +207,7 @@ impl Ranged for Axis {
 }
 
 impl ValueFormatter<f64> for Axis {
+    // Never called where the other one is there, which knows the unit.
     fn format(value: &f64) -> String {
         value.to_string()
     }
