@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use circulant::fold::{self, Fold, Op};
+use circulant::fold::{self, AnyFold, Fold, Op};
 
 use crate::element::{self, Element, TypeNumber};
 use crate::handle::{self, Object, Table};
@@ -64,7 +64,7 @@ impl Object for Users {
 }
 
 /// The operator of a handle on elements of a type, as the library takes it.
-pub fn fold(operator: OperatorHandle, element: Element) -> Result<Arc<dyn Fold>> {
+pub fn fold(operator: OperatorHandle, element: Element) -> Result<AnyFold> {
     match built_in(operator) {
         Some((op, name)) => fold::builtin(op, element.known).map_err(|_| {
             let cure = format!("it fits {}", element::that_fit(op));
@@ -72,7 +72,7 @@ pub fn fold(operator: OperatorHandle, element: Element) -> Result<Arc<dyn Fold>>
         }),
         None => {
             let users = handle::get::<Users>(operator)?;
-            Ok(Arc::new(Typed { users: *users, element }))
+            Ok(AnyFold::Shared(Arc::new(Typed { users: *users, element })))
         }
     }
 }

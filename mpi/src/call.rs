@@ -6,14 +6,13 @@
 //! may differ from rank to rank, so they are not asked.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 use circulant::boot::mpi::abi::{Abi, Handle};
 use circulant::collective::Collective;
 use circulant::comm::call::RawCall;
 use circulant::comm::raw::Span;
 use circulant::error::Result;
-use circulant::fold::Fold;
+use circulant::fold::AnyFold;
 
 use super::communicators::{self, Found, Unserved};
 use super::own;
@@ -270,7 +269,7 @@ impl Maker<'_> {
         let bytes = bytes_of(&self.args.recv, datatype)?;
         let unit = fold.unit();
         let is_reduce = self.args.collective == Collective::Reduce;
-        let call = RawCall::new(self.args.collective, unit).fold(Arc::clone(fold));
+        let call = RawCall::new(self.args.collective, unit).fold(fold.clone());
         let call = if is_reduce { call.root(self.root()?) } else { call };
         // Of pairs with gaps MPI counts fewer bytes than they take.
         let elements = bytes / datatype.size.max(1);
@@ -287,8 +286,7 @@ impl Maker<'_> {
         let counts: Option<Vec<usize>> = counts.into_iter().map(|count| count.try_into().ok()).collect();
         let counts = counts.ok_or(Why::Argument)?;
         let (total, own) = (counts.iter().sum::<usize>(), counts[self.found.place.rank as usize]);
-        let call =
-            RawCall::new(Collective::ReduceScatter, fold.unit()).counts(&counts).fold(Arc::clone(fold));
+        let call = RawCall::new(Collective::ReduceScatter, fold.unit()).counts(&counts).fold(fold.clone());
         Ok(self.scattered(call, fold.unit(), total, own, datatype))
     }
 
@@ -297,7 +295,7 @@ impl Maker<'_> {
         let Values::Whole(own) = self.args.recv.values else { return Err(Why::Argument) };
         let own = usize::try_from(own).map_err(|_| Why::Argument)?;
         let total = own.checked_mul(self.found.place.size as usize).ok_or(Why::Argument)?;
-        let call = RawCall::new(Collective::ReduceScatterBlock, fold.unit()).fold(Arc::clone(fold));
+        let call = RawCall::new(Collective::ReduceScatterBlock, fold.unit()).fold(fold.clone());
         Ok(self.scattered(call, fold.unit(), total, own, datatype))
     }
 
@@ -463,7 +461,7 @@ impl Maker<'_> {
     }
 
     /// Type and operator of a reduction.
-    fn fold(&self) -> Decided<(Datatype, &'static Arc<dyn Fold>)> {
+    fn fold(&self) -> Decided<(Datatype, &'static AnyFold)> {
         let operator = self.abi.flavour.handle(self.args.operator);
         let number = self.abi.operators.iter().position(|&one| one == operator).ok_or(Why::Operator)?;
         let datatype = self.datatype(&self.args.recv)?;

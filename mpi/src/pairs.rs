@@ -7,10 +7,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use circulant::fold::{Fold, Op, Type};
+use circulant::fold::{AnyFold, Fold, Op, Type};
 
 /// The operator on pairs of this name; `extent` is from one pair to the next.
-pub fn fold(name: &str, op: Op, extent: usize) -> Option<Arc<dyn Fold>> {
+pub fn fold(name: &str, op: Op, extent: usize) -> Option<AnyFold> {
     let greatest = match op {
         Op::MinLoc => false,
         Op::MaxLoc => true,
@@ -28,7 +28,7 @@ pub fn fold(name: &str, op: Op, extent: usize) -> Option<Arc<dyn Fold>> {
     }
 }
 
-fn pairs<V: Number, P: Number>(greatest: bool, extent: usize) -> Option<Arc<dyn Fold>> {
+fn pairs<V: Number, P: Number>(greatest: bool, extent: usize) -> Option<AnyFold> {
     // As C does it: the place begins where it may, and the whole is as aligned as its widest member.
     let place = size_of::<V>().next_multiple_of(align_of::<P>());
     let whole = (place + size_of::<P>()).next_multiple_of(align_of::<V>().max(align_of::<P>()));
@@ -39,7 +39,7 @@ fn pairs<V: Number, P: Number>(greatest: bool, extent: usize) -> Option<Arc<dyn 
         let order = order.then(at.nan_first(other)).then(at.by_value(other));
         order.then_with(|| a.by_bits(b)).then_with(|| at.by_bits(other)).is_lt()
     };
-    (whole == extent).then(|| Arc::new(Pairs { extent, greatest, wins }) as Arc<dyn Fold>)
+    (whole == extent).then(|| AnyFold::Shared(Arc::new(Pairs { extent, greatest, wins })))
 }
 
 fn read<T: Pod>(pair: &[u8], at: usize) -> T {

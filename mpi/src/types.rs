@@ -6,10 +6,10 @@
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use circulant::boot::mpi::abi::{Handle, OPERATORS};
-use circulant::fold::{self, Fold, Op, Type};
+use circulant::fold::{self, AnyFold, Op, Type};
 
 use super::own;
 use super::pairs;
@@ -49,7 +49,7 @@ pub struct Predefined {
     class: Option<Class>,
     name: String,
     /// By operator, made when they are first asked for.
-    folds: [OnceLock<Option<Arc<dyn Fold>>>; OPERATORS.len()],
+    folds: [OnceLock<Option<AnyFold>>; OPERATORS.len()],
 }
 
 impl Predefined {
@@ -58,11 +58,11 @@ impl Predefined {
     }
 
     /// The operator of this number (in [`OPERATORS`]) on values of this type.
-    pub fn fold(&self, operator: usize) -> Option<&Arc<dyn Fold>> {
+    pub fn fold(&self, operator: usize) -> Option<&AnyFold> {
         self.folds[operator].get_or_init(|| self.make(OPERATIONS[operator])).as_ref()
     }
 
-    fn make(&self, op: Op) -> Option<Arc<dyn Fold>> {
+    fn make(&self, op: Op) -> Option<AnyFold> {
         let class = self.class?;
         if class == Class::Pair {
             return pairs::fold(&self.name, op, self.extent as usize);

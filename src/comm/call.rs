@@ -7,7 +7,7 @@ use crate::collective::Collective;
 use crate::engine::notice::MAX_BLOCKS;
 use crate::error::{Error, Result};
 use crate::fold::element::Element;
-use crate::fold::{self, Fold, Operator};
+use crate::fold::{self, AnyFold, Operator};
 use crate::rank::{Place, Rank};
 
 /// A collective call, described: what, from or to whom, which parts, by which operator; and, where one
@@ -89,7 +89,7 @@ pub struct RawCall {
     pub(super) counts: Counts,
     /// Bytes of an element.
     pub(super) unit: usize,
-    pub(super) fold: Option<Arc<dyn Fold>>,
+    pub(super) fold: Option<AnyFold>,
     pub(super) algorithm: Option<String>,
     pub(super) blocks: Option<u32>,
     elements: Option<usize>,
@@ -247,8 +247,8 @@ impl RawCall {
     }
 
     /// Arrivals are combined by this.
-    pub fn fold(self, fold: Arc<dyn Fold>) -> Self {
-        RawCall { fold: Some(fold), ..self }
+    pub fn fold(self, fold: impl Into<AnyFold>) -> Self {
+        RawCall { fold: Some(fold.into()), ..self }
     }
 
     /// See [`Call::algorithm`].

@@ -7,7 +7,7 @@ use super::window::Window;
 use super::world::{Workspace, World};
 use crate::engine::{Handle, Operands, Source, Task};
 use crate::error::Result;
-use crate::fold::Fold;
+use crate::fold::AnyFold;
 use crate::fold::element::Element;
 use crate::transport::memory::Memory;
 
@@ -31,7 +31,7 @@ pub(super) struct Held {
 struct Own {
     from: Source,
     to: Option<Source>,
-    fold: Option<Arc<dyn Fold>>,
+    fold: Option<AnyFold>,
 }
 
 /// Bytes to be copied.

@@ -44,7 +44,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::fold::Fold;
+use crate::fold::AnyFold;
 use crate::forks;
 use crate::lifeline::status::Status;
 use crate::plan::Plan;
@@ -104,7 +104,7 @@ pub struct Engine {
     eldest: Option<u64>,
     broken: Option<Error>,
     /// Operators that no operation needs any more. Where they go, their user's code runs.
-    discarded: Vec<Arc<dyn Fold>>,
+    discarded: Vec<AnyFold>,
     /// The process that it is of.
     generation: u32,
 }
@@ -434,7 +434,7 @@ impl Engine {
     }
 
     /// Operators that are to go when the engine is not this thread's any more.
-    pub fn discarded(&mut self) -> Vec<Arc<dyn Fold>> {
+    pub fn discarded(&mut self) -> Vec<AnyFold> {
         std::mem::take(&mut self.discarded)
     }
 

@@ -156,9 +156,9 @@ struct Round {
     next: usize,
     /// The seal of the last one in each slot.
     seals: [u8; SLOTS],
-    /// Where in its area each slot's last one lies, and how far behind the next one.
+    /// Where in its area each slot's last one lies, and its next one will.
     at: [u32; SLOTS],
-    step: [u32; SLOTS],
+    ahead: [u32; SLOTS],
 }
 
 impl Round {
@@ -176,21 +176,23 @@ impl Round {
         self.seals[slot].checked_add(1).unwrap_or(1)
     }
 
-    /// Where the next message lies in its area, which has room for so many bytes beside the slot.
-    fn next_at(&self, slot: usize, room: usize) -> usize {
-        let at = self.at[slot] as usize + self.step[slot] as usize;
-        if at <= room { at } else { 0 }
+    /// Where the next message lies in its area.
+    fn next_at(&self, slot: usize) -> usize {
+        self.ahead[slot] as usize
     }
 
-    /// A message with so many bytes of data has gone, or come, by this slot, which has so much room. Tells where the next
-    /// one will be, if that is elsewhere.
+    /// A message with so many bytes of data has gone, or come, by this slot, whose area has room for so many bytes beside
+    /// it. Tells where the next one will be, if that is elsewhere.
     fn pass(&mut self, slot: usize, bytes: u64, room: usize) -> Option<usize> {
         self.seals[slot] = self.next_seal(slot);
         self.next = (slot + 1) % SLOTS;
-        self.at[slot] = self.next_at(slot, room) as u32;
-        let long = bytes >= LONG as u64 && bytes <= PAYLOAD as u64;
-        self.step[slot] = if long { (HEAD + bytes as usize).next_multiple_of(LINE) as u32 } else { 0 };
-        Some(self.next_at(slot, room)).filter(|&next| next != self.at[slot] as usize)
+        self.at[slot] = self.ahead[slot];
+        if bytes < LONG as u64 || bytes > PAYLOAD as u64 {
+            return None;
+        }
+        let behind = self.next_at(slot) + (HEAD + bytes as usize).next_multiple_of(LINE);
+        self.ahead[slot] = if behind <= room { behind as u32 } else { 0 };
+        Some(self.next_at(slot)).filter(|&next| next != self.at[slot] as usize)
     }
 }
 
@@ -337,7 +339,7 @@ impl Slots {
         assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
         let notice = Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode();
         let (area, room) = (channel.area_there, channel.area_there.saturating_sub(bank.slot));
-        let there = slot * area + channel.there.next_at(slot, room);
+        let there = slot * area + channel.there.next_at(slot);
         let posted = match channel.inbox(transport)? {
             Some((to, start)) => {
                 let to_offset = start + there;
@@ -428,7 +430,7 @@ impl Slots {
         }
         let (slot, seal) = channel.here.next(!(channel.owed | channel.held))?;
         let (bank, landed) = (&self.banks[channel.bank], Landed { channel: number, slot });
-        let at = bank.place(number, slot) + channel.here.next_at(slot, bank.room());
+        let at = bank.place(number, slot) + channel.here.next_at(slot);
         Some(Expected { landed, bank: channel.bank, at, seal })
     }
 
@@ -442,30 +444,27 @@ impl Slots {
         self.banks[bank].inbox.memory.prefetch(at + LINE, (HEAD + bytes).saturating_sub(LINE).min(AT_ONCE));
     }
 
-    /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::is_news) of it.
-    pub fn see(&mut self, Expected { landed, .. }: Expected) -> Landed {
-        self.pass(landed);
+    /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::is_news) of it. Its first bytes,
+    /// as they lie there.
+    pub fn see(&mut self, Expected { landed, .. }: Expected) -> (Landed, [u8; HEAD]) {
+        let head = self.pass(landed);
         self.channels[landed.channel].untold[landed.slot] += 1;
         self.ahead += 1;
-        landed
+        (landed, head)
     }
 
-    /// A message has come. Where the slot moves on, what lies there must not be taken for the next one's seal.
-    fn pass(&mut self, Landed { channel: number, slot }: Landed) {
+    /// A message has come: its first bytes. Where the slot moves on, what lies there must not be taken for the next one's
+    /// seal.
+    fn pass(&mut self, Landed { channel: number, slot }: Landed) -> [u8; HEAD] {
         let channel = &mut self.channels[number];
         let bank = &self.banks[channel.bank];
-        let (place, room) = (bank.place(number, slot), bank.room());
-        let memory = &bank.inbox.memory;
-        let bytes = if room == 0 {
-            0
-        } else {
-            let mut head = [0; HEAD];
-            memory.read(place + channel.here.next_at(slot, room), &mut head);
-            call::data_bytes(&head)
-        };
-        if let Some(next) = channel.here.pass(slot, bytes, room) {
+        let (place, memory) = (bank.place(number, slot), &bank.inbox.memory);
+        let mut head = [0; HEAD];
+        memory.read(place + channel.here.next_at(slot), &mut head);
+        if let Some(next) = channel.here.pass(slot, call::data_bytes(&head), bank.room()) {
             memory.unseal(place + next);
         }
+        head
     }
 
     /// A notice tells of a message: whether it was not [seen](Self::see) before.
@@ -658,7 +657,7 @@ mod tests {
         let mut expected = 0;
         for _ in 0..1000 {
             let bytes = chance.usize(0..=PAYLOAD);
-            let at = round.next_at(3, ROOM);
+            let at = round.next_at(3);
             assert_eq!(at, expected);
             let moved = round.pass(3, bytes as u64, ROOM);
             assert_eq!(round.at[3] as usize, at, "it lies where it was expected");
@@ -694,7 +693,7 @@ mod tests {
                 other => panic!("{other:?}"),
             };
             let landed = if chance.bool() {
-                let landed = target.see(expected);
+                let (landed, _) = target.see(expected);
                 assert!(!target.is_news(told(other.next_notice().unwrap())));
                 landed
             } else {
@@ -750,7 +749,7 @@ mod tests {
             let seen = target.expected(0).filter(|&expected| target.has_come(expected));
             assert_eq!(seen.is_some(), number < u32::from(AHEAD), "message {number}");
             let landed = match seen {
-                Some(expected) => target.see(expected),
+                Some(expected) => target.see(expected).0,
                 None => loop {
                     // Those that were seen are told of first, and are no news.
                     let Notice::Slot { channel, slot } = Notice::decode(other.next_notice().unwrap()) else {

@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use super::call::{CREDITS, Call, Header, Kind};
+use super::call::{CREDITS, Call, HEAD, Header, Kind};
 use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
@@ -293,8 +293,8 @@ impl Engine {
                 {
                     self.io.slots.prefetch(expected, awaited.map_or(0, |(_, bytes)| bytes as usize));
                     self.waited_well();
-                    let landed = self.io.slots.see(expected);
-                    return self.read(landed, walk);
+                    let (landed, head) = self.io.slots.see(expected);
+                    return self.read(landed, &head, walk);
                 }
                 if let Some(notice) = self.io.transport.next_notice() {
                     self.waited_well();
@@ -327,7 +327,11 @@ impl Engine {
         match Notice::decode(bits) {
             Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
                 let landed = Landed { channel: channel as usize, slot: slot.into() };
-                if self.io.slots.is_news(landed) { self.read(landed, walk) } else { Ok(Heard::Other) }
+                if !self.io.slots.is_news(landed) {
+                    return Ok(Heard::Other);
+                }
+                let head = self.io.slots.head(landed);
+                self.read(landed, &head, walk)
             }
             Notice::Credit { .. } => self.handle(Event::Notice(bits)).map(|()| Heard::Other),
             _ => {
@@ -338,15 +342,14 @@ impl Engine {
     }
 
     /// What a message is; what is the run's to see to waits for it to begin.
-    fn read(&mut self, landed: Landed, walk: &mut Walk<'_>) -> Result<Heard> {
-        let head = self.io.slots.head(landed);
-        if let Some((round, bytes)) = walk.line.heads.read(&head)
+    fn read(&mut self, landed: Landed, head: &[u8; HEAD], walk: &mut Walk<'_>) -> Result<Heard> {
+        if let Some((round, bytes)) = walk.line.heads.read(head)
             && walk.early.admits(round)
         {
             self.io.slots.credit(landed.channel, head[CREDITS]);
             return Ok(Heard::Message(Message { round, bytes, landed }));
         }
-        if !walk.line.heads.is_of_its_start(&head) {
+        if !walk.line.heads.is_of_its_start(head) {
             self.message(landed)?;
             // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
             self.pay()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::call::Signature;
 use super::operation::Pace;
-use crate::fold::Fold;
+use crate::fold::AnyFold;
 use crate::plan::Plan;
 use crate::plan::layout::Layout;
 use crate::rank::Rank;
@@ -31,7 +31,7 @@ pub struct Task {
     /// The most bytes of a put into its place, if not what the transport takes; at least 1.
     pub longest: usize,
     /// How arrivals are combined, where the plan folds.
-    pub fold: Option<Arc<dyn Fold>>,
+    pub fold: Option<AnyFold>,
     /// Whether all travels in slots: every leg has at most [`PAYLOAD`](super::slots::PAYLOAD) bytes, and every
     /// peer has a wide channel.
     pub small: bool,
@@ -51,7 +51,7 @@ pub struct Operands<'o> {
     /// Where it lands; `None`: in the same memory.
     pub to: Option<&'o Source>,
     /// How arrivals are combined, where the plan folds.
-    pub fold: Option<&'o Arc<dyn Fold>>,
+    pub fold: Option<&'o AnyFold>,
 }
 
 /// Memory that a task moves.

@@ -1,7 +1,5 @@
 //! Operators for who knows type and operator at run time only: the program, and callers from C.
 
-use std::sync::Arc;
-
 use half::{bf16, f16};
 use num_complex::Complex;
 
@@ -21,7 +19,7 @@ use crate::error::{Error, Result};
 /// assert!(error.starts_with("operator: bitwise or does not fit f64; it fits i8, i16,"), "{error}");
 /// # Ok::<(), circulant::error::Error>(())
 /// ```
-pub fn builtin(op: Op, ty: Type) -> Result<Arc<dyn Fold>> {
+pub fn builtin(op: Op, ty: Type) -> Result<AnyFold> {
     find(op, ty).ok_or_else(|| Error::argument("operator", format!("{op} does not fit {ty}"), cure(op)))
 }
 
@@ -35,7 +33,7 @@ fn cure(op: Op) -> String {
     }
 }
 
-fn find(op: Op, ty: Type) -> Option<Arc<dyn Fold>> {
+fn find(op: Op, ty: Type) -> Option<AnyFold> {
     match ty {
         Type::I8 => integer::<i8>(op),
         Type::I16 => integer::<i16>(op),
@@ -68,11 +66,11 @@ fn find(op: Op, ty: Type) -> Option<Arc<dyn Fold>> {
     }
 }
 
-fn integer<T: Number + Ordered + Logical + Bits>(op: Op) -> Option<Arc<dyn Fold>> {
+fn integer<T: Number + Ordered + Logical + Bits>(op: Op) -> Option<AnyFold> {
     real::<T>(op).or_else(|| truth::<T>(op))
 }
 
-fn real<T: Number + Ordered>(op: Op) -> Option<Arc<dyn Fold>> {
+fn real<T: Number + Ordered>(op: Op) -> Option<AnyFold> {
     match op {
         Op::Min => Some(of::<T, _>(Min)),
         Op::Max => Some(of::<T, _>(Max)),
@@ -80,7 +78,7 @@ fn real<T: Number + Ordered>(op: Op) -> Option<Arc<dyn Fold>> {
     }
 }
 
-fn number<T: Number>(op: Op) -> Option<Arc<dyn Fold>> {
+fn number<T: Number>(op: Op) -> Option<AnyFold> {
     match op {
         Op::Sum => Some(of::<T, _>(Sum)),
         Op::Product => Some(of::<T, _>(Product)),
@@ -88,7 +86,7 @@ fn number<T: Number>(op: Op) -> Option<Arc<dyn Fold>> {
     }
 }
 
-fn truth<T: Logical + Bits>(op: Op) -> Option<Arc<dyn Fold>> {
+fn truth<T: Logical + Bits>(op: Op) -> Option<AnyFold> {
     match op {
         Op::LogicalAnd => Some(of::<T, _>(LogicalAnd)),
         Op::LogicalOr => Some(of::<T, _>(LogicalOr)),
@@ -100,7 +98,7 @@ fn truth<T: Logical + Bits>(op: Op) -> Option<Arc<dyn Fold>> {
     }
 }
 
-fn placed<T: Placed>(op: Op) -> Option<Arc<dyn Fold>> {
+fn placed<T: Placed>(op: Op) -> Option<AnyFold> {
     match op {
         Op::MinLoc => Some(of::<T, _>(MinLoc)),
         Op::MaxLoc => Some(of::<T, _>(MaxLoc)),

@@ -19,6 +19,7 @@ mod builtin;
 mod classes;
 pub mod element;
 mod halves;
+mod held;
 mod kinds;
 mod located;
 mod loops;
@@ -29,6 +30,7 @@ mod typed;
 mod users;
 
 pub use builtin::builtin;
+pub use held::AnyFold;
 pub use kinds::{Op, Type, words};
 pub use located::Located;
 pub use operators::{

@@ -357,9 +357,8 @@ fn a_users_error_is_in_the_users_words() {
 
 #[test]
 fn a_users_panic_is_an_error_with_its_words() {
-    let said = |fold: Arc<dyn Fold>| {
-        fold.fold(Bytes::of(&[7], 0).get(), Bytes::of(&[0], 0).get(), false).unwrap_err()
-    };
+    let said =
+        |fold: AnyFold| fold.fold(Bytes::of(&[7], 0).get(), Bytes::of(&[0], 0).get(), false).unwrap_err();
     let divide = of(ordered(|a: &i32, b: &i32| a / b));
     assert_eq!(said(divide), "the operator panicked: attempt to divide by zero");
     let format = of(commutative(|a: &i32, b: &i32| -> i32 { panic!("{a} and {b}") }));

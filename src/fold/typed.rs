@@ -4,17 +4,16 @@
 //! copied. The one decision: panics are caught here, for every operator, so that a rank that is asked to
 //! fold can still tell the others.
 
-use std::any::{Any, TypeId};
-use std::cell::RefCell;
+use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::Fold;
 use super::element::{self, Element, Unfit};
 use super::kinds::Type;
 use super::operators::Operator;
+use super::{AnyFold, Fold};
 
 /// Bytes that are folded at a time: what is looked through, or copied, is then in the first-level cache.
 const STEP: usize = 16 << 10;
@@ -25,29 +24,14 @@ pub struct Typed<T, O> {
     element: PhantomData<fn(T) -> T>,
 }
 
-/// The operator as the engine takes it. One that is nothing but its type, as the library's own are, is made once in
-/// a thread: a small call takes hardly longer than the making.
-pub fn of<T: Element, O: Operator<T> + 'static>(operator: O) -> Arc<dyn Fold> {
-    if size_of::<O>() != 0 || needs_drop::<O>() {
-        return Arc::new(Typed::new(operator));
+/// The operator as the engine takes it.
+pub fn of<T: Element, O: Operator<T> + 'static>(operator: O) -> AnyFold {
+    let fold = Typed::new(operator);
+    if size_of::<O>() == 0 && !needs_drop::<O>() {
+        // A box of no bytes has no memory, so that none is lost.
+        return AnyFold::OfType(Box::leak(Box::new(fold)));
     }
-    let kind = TypeId::of::<Typed<T, O>>();
-    let find = |made: &RefCell<Vec<Made>>| {
-        made.borrow().iter().find(|(known, _)| *known == kind).map(|(_, fold)| Arc::clone(fold))
-    };
-    // A thread that is about to end has no such list any more.
-    MADE.try_with(find).ok().flatten().unwrap_or_else(|| {
-        let fold: Arc<dyn Fold> = Arc::new(Typed::new(operator));
-        let _ = MADE.try_with(|made| made.borrow_mut().push((kind, Arc::clone(&fold))));
-        fold
-    })
-}
-
-type Made = (TypeId, Arc<dyn Fold>);
-
-thread_local! {
-    /// Folds by their types: no more than a program names.
-    static MADE: RefCell<Vec<Made>> = const { RefCell::new(Vec::new()) };
+    AnyFold::Shared(Arc::new(fold))
 }
 
 impl<T: Element, O: Operator<T>> Typed<T, O> {
@@ -96,6 +80,9 @@ impl<T: Element, O: Operator<T>> Fold for Typed<T, O> {
         if mine.len() != theirs.len() || !mine.len().is_multiple_of(size_of::<T>()) {
             let (name, mine, theirs, unit) = (self.operator.name(), mine.len(), theirs.len(), size_of::<T>());
             return Err(format!("{name} of {mine} and {theirs} bytes, in elements of {unit} bytes"));
+        }
+        if (1..=STEP).contains(&mine.len()) {
+            return self.bytes(mine, theirs, before);
         }
         let step = (STEP / self.unit()).max(1) * self.unit();
         mine.chunks_mut(step).zip(theirs.chunks(step)).try_for_each(|(m, t)| self.bytes(m, t, before))

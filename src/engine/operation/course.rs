@@ -10,7 +10,7 @@ use crate::engine::call::{Call, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Rule, Stretches, stretches};
 use crate::engine::run::Run;
 use crate::error::{Error, Result};
-use crate::fold::Fold;
+use crate::fold::AnyFold;
 use crate::plan::layout::Layout;
 use crate::plan::{Landing, Plan, Side};
 use crate::rank::Rank;
@@ -82,7 +82,7 @@ pub struct Parts {
     /// How legs are cut.
     pub rule: Rule,
     /// How arrivals are combined, where the plan folds.
-    pub fold: Option<Arc<dyn Fold>>,
+    pub fold: Option<AnyFold>,
     /// Whether its copies go past the caches.
     pub past_caches: bool,
 }
@@ -118,7 +118,7 @@ pub struct Course {
     pub path: Path,
     pub pace: Pace,
     pub rule: Rule,
-    fold: Option<Arc<dyn Fold>>,
+    fold: Option<AnyFold>,
     pub past_caches: bool,
     /// Which start this is, from 0; `None` before the first.
     started: Option<u32>,
@@ -169,7 +169,7 @@ impl Course {
     }
 
     /// Back to before the first start, as another call of the same signature on other memory.
-    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
+    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<AnyFold>) {
         (self.call, self.number, self.started) = (call, number, None);
         (self.path, self.fold) = (path, fold);
     }
@@ -180,7 +180,7 @@ impl Course {
     }
 
     /// Lets go of what is the caller's, but for the operator.
-    pub fn rest(&mut self) -> Option<Arc<dyn Fold>> {
+    pub fn rest(&mut self) -> Option<AnyFold> {
         self.path = Path::Slots { from: Memory::nothing(), to: None };
         self.fold.take()
     }

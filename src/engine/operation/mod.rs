@@ -27,8 +27,6 @@ pub use line::{Act, Errand, Line, Step};
 pub use payload::{Payload, Shore};
 pub use shown::Shown;
 
-use std::sync::Arc;
-
 use super::call::{Call, Header, is_before};
 use super::leg::total;
 use super::rest::Ask;
@@ -37,7 +35,7 @@ use super::slots::Landed;
 use super::staging::Pool;
 use super::vigil::Waiting;
 use crate::error::Result;
-use crate::fold::Fold;
+use crate::fold::AnyFold;
 use crate::plan::{Leg, Side};
 use crate::rank::Rank;
 use arrivals::Arrivals;
@@ -104,7 +102,7 @@ impl Operation {
 
     /// Makes it another call of the same signature, which travels as before; but for what is put directly, of which
     /// [`reach`](Self::reach) must be told.
-    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<Arc<dyn Fold>>) {
+    pub fn renew(&mut self, call: Call, number: u16, path: Path, fold: Option<AnyFold>) {
         self.course.renew(call, number, path, fold);
     }
 
@@ -152,7 +150,7 @@ impl Operation {
     }
 
     /// Lets go of its caller's memory, once it is done, and gives the operator back, which may be the last one.
-    pub fn rest(&mut self) -> Option<Arc<dyn Fold>> {
+    pub fn rest(&mut self) -> Option<AnyFold> {
         self.course.rest()
     }
 
