@@ -164,13 +164,22 @@ sizes_awk='
         return 4 * p * (b < 4 * p ? 1 : int(b / 4 / p))
     }'
 
-# Of numbers in one string.
+# Of numbers in one string, which `ranked` sorts into an array.
 # shellcheck disable=SC2034 # as above
-median_awk='
-    function median(times,    all, n, i, j, t) {
+ranked_awk='
+    function ranked(times, all,    n, i, j, t) {
         n = split(times, all, " ")
         for (i = 2; i <= n; i++)
             for (j = i; j > 1 && all[j - 1] + 0 > all[j] + 0; j--) { t = all[j]; all[j] = all[j - 1]; all[j - 1] = t }
+        return n
+    }
+    function median(times,    all, n) {
+        n = ranked(times, all)
         return n % 2 ? all[(n + 1) / 2] : (all[n / 2] + all[n / 2 + 1]) / 2
+    }
+    # The first that a quarter of all do not exceed.
+    function quartile(times,    all, n) {
+        n = ranked(times, all)
+        return all[int((n + 3) / 4)]
     }
 '
