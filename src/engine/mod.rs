@@ -280,12 +280,9 @@ impl Engine {
         let (from, to) = match to {
             Some(to) => {
                 let from = self.registered(from, |transport, memory| transport.register_source(memory))?;
-                (from, self.registered(to, |transport, memory| transport.register(memory))?)
+                (from, Some(self.registered(to, |transport, memory| transport.register(memory))?))
             }
-            None => {
-                let both = self.registered(from, |transport, memory| transport.register(memory))?;
-                (both.clone(), both)
-            }
+            None => (self.registered(from, |transport, memory| transport.register(memory))?, None),
         };
         Ok(Path::Direct(Box::new(Ends { from, to })))
     }

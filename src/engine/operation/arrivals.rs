@@ -150,7 +150,7 @@ impl Arrivals {
         };
         let slots = |staging: &Staging| ahead(&staging.region, staging.offset(number, 0) as u64);
         Kind::Ready {
-            target: ahead(&ends.to, course.layout.told(source)),
+            target: ahead(ends.to(), course.layout.told(source)),
             staging: self.staging.as_ref().map(slots).unwrap_or_default(),
             operation: course.number,
             source: number as u32,
@@ -165,7 +165,7 @@ impl Arrivals {
         let Path::Direct(ends) = &course.path else { return None };
         let round = course.plan().round(self.first_folded?);
         let is_its = round.arrival.is_some_and(|leg| leg.peer == source);
-        (is_its && transport.shows(&ends.to, course.world(source))).then_some(round.landing)
+        (is_its && transport.shows(ends.to(), course.world(source))).then_some(round.landing)
     }
 
     /// The blocks of a round have come in a message: they are taken in, or kept until it is their turn.

@@ -34,8 +34,15 @@ pub enum Path {
 pub struct Ends {
     /// What is put.
     pub from: Region,
+    /// Where it lands; `None`: in the same memory.
+    pub to: Option<Region>,
+}
+
+impl Ends {
     /// Where it lands.
-    pub to: Region,
+    pub fn to(&self) -> &Region {
+        self.to.as_ref().unwrap_or(&self.from)
+    }
 }
 
 /// How far a run may go ahead of what has landed.
@@ -282,7 +289,7 @@ impl Course {
     pub fn to(&self) -> &Memory {
         match &self.path {
             Path::Slots { from, to } => to.as_ref().unwrap_or(from),
-            Path::Direct(ends) => &ends.to.memory,
+            Path::Direct(ends) => &ends.to().memory,
         }
     }
 
