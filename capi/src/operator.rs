@@ -72,7 +72,7 @@ pub fn fold(operator: OperatorHandle, element: Element) -> Result<AnyFold> {
         }),
         None => {
             let users = handle::get::<Users>(operator)?;
-            Ok(AnyFold::Shared(Arc::new(Typed { users: *users, element })))
+            Ok(Arc::new(Typed { users: *users, element }).into())
         }
     }
 }

@@ -39,7 +39,7 @@ fn pairs<V: Number, P: Number>(greatest: bool, extent: usize) -> Option<AnyFold>
         let order = order.then(at.nan_first(other)).then(at.by_value(other));
         order.then_with(|| a.by_bits(b)).then_with(|| at.by_bits(other)).is_lt()
     };
-    (whole == extent).then(|| AnyFold::Shared(Arc::new(Pairs { extent, greatest, wins })))
+    (whole == extent).then(|| Arc::new(Pairs { extent, greatest, wins }).into())
 }
 
 fn read<T: Pod>(pair: &[u8], at: usize) -> T {

@@ -158,7 +158,7 @@ struct Round {
     seals: [u8; SLOTS],
     /// Where in its area each slot's last one lies, and its next one will.
     at: [u32; SLOTS],
-    ahead: [u32; SLOTS],
+    next_at: [u32; SLOTS],
 }
 
 impl Round {
@@ -178,7 +178,7 @@ impl Round {
 
     /// Where the next message lies in its area.
     fn next_at(&self, slot: usize) -> usize {
-        self.ahead[slot] as usize
+        self.next_at[slot] as usize
     }
 
     /// A message with so many bytes of data has gone, or come, by this slot, whose area has room for so many bytes beside
@@ -186,12 +186,12 @@ impl Round {
     fn pass(&mut self, slot: usize, bytes: u64, room: usize) -> Option<usize> {
         self.seals[slot] = self.next_seal(slot);
         self.next = (slot + 1) % SLOTS;
-        self.at[slot] = self.ahead[slot];
+        self.at[slot] = self.next_at[slot];
         if bytes < LONG as u64 || bytes > PAYLOAD as u64 {
             return None;
         }
         let behind = self.next_at(slot) + (HEAD + bytes as usize).next_multiple_of(LINE);
-        self.ahead[slot] = if behind <= room { behind as u32 } else { 0 };
+        self.next_at[slot] = if behind <= room { behind as u32 } else { 0 };
         Some(self.next_at(slot)).filter(|&next| next != self.at[slot] as usize)
     }
 }
@@ -393,14 +393,6 @@ impl Slots {
         Ok(header)
     }
 
-    /// The first bytes of a message that has just landed, as they lie there.
-    pub fn head(&self, landed: Landed) -> [u8; HEAD] {
-        let mut head = [0; HEAD];
-        let (inbox, offset) = self.place(landed);
-        inbox.read(offset, &mut head);
-        head
-    }
-
     /// Where a message's data lie, and how many bytes there may be.
     pub fn payload(&self, landed: Landed) -> (&Memory, usize, usize) {
         let (inbox, offset) = self.place(landed);
@@ -444,7 +436,7 @@ impl Slots {
         self.banks[bank].inbox.memory.prefetch(at + LINE, (HEAD + bytes).saturating_sub(LINE).min(AT_ONCE));
     }
 
-    /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::is_news) of it. Its first bytes,
+    /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::news) of it. Its first bytes,
     /// as they lie there.
     pub fn see(&mut self, Expected { landed, .. }: Expected) -> (Landed, [u8; HEAD]) {
         let head = self.pass(landed);
@@ -467,19 +459,16 @@ impl Slots {
         head
     }
 
-    /// A notice tells of a message: whether it was not [seen](Self::see) before.
-    pub fn is_news(&mut self, landed: Landed) -> bool {
+    /// A notice tells of a message: its first bytes, where it was not [seen](Self::see) before.
+    pub fn news(&mut self, landed: Landed) -> Option<[u8; HEAD]> {
         let untold = &mut self.channels[landed.channel].untold[landed.slot];
         match untold.checked_sub(1) {
             Some(rest) => {
                 *untold = rest;
                 self.ahead -= 1;
-                false
+                None
             }
-            None => {
-                self.pass(landed);
-                true
-            }
+            None => Some(self.pass(landed)),
         }
     }
 
@@ -694,11 +683,11 @@ mod tests {
             };
             let landed = if chance.bool() {
                 let (landed, _) = target.see(expected);
-                assert!(!target.is_news(told(other.next_notice().unwrap())));
+                assert_eq!(target.news(told(other.next_notice().unwrap())), None);
                 landed
             } else {
                 let landed = told(other.next_notice().unwrap());
-                assert!(target.is_news(landed));
+                assert!(target.news(landed).is_some());
                 landed
             };
             assert_eq!(
@@ -748,8 +737,8 @@ mod tests {
             assert!(source.send(&mut one, &mut tokens, 0, &mut head, None).unwrap());
             let seen = target.expected(0).filter(|&expected| target.has_come(expected));
             assert_eq!(seen.is_some(), number < u32::from(AHEAD), "message {number}");
-            let landed = match seen {
-                Some(expected) => target.see(expected).0,
+            let (landed, head) = match seen {
+                Some(expected) => target.see(expected),
                 None => loop {
                     // Those that were seen are told of first, and are no news.
                     let Notice::Slot { channel, slot } = Notice::decode(other.next_notice().unwrap()) else {
@@ -757,13 +746,13 @@ mod tests {
                     };
                     let landed = Landed { channel: channel as usize, slot: slot.into() };
                     notices += 1;
-                    if target.is_news(landed) {
-                        break landed;
+                    if let Some(head) = target.news(landed) {
+                        break (landed, head);
                     }
                     assert!(notices <= AHEAD);
                 },
             };
-            assert_eq!(target.head(landed)[4..8], number.to_le_bytes());
+            assert_eq!(head[4..8], number.to_le_bytes());
             target.release(landed);
             if notices > 0 {
                 return assert_eq!(notices, AHEAD + 1);

@@ -327,11 +327,10 @@ impl Engine {
         match Notice::decode(bits) {
             Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
                 let landed = Landed { channel: channel as usize, slot: slot.into() };
-                if !self.io.slots.is_news(landed) {
-                    return Ok(Heard::Other);
+                match self.io.slots.news(landed) {
+                    Some(head) => self.read(landed, &head, walk),
+                    None => Ok(Heard::Other),
                 }
-                let head = self.io.slots.head(landed);
-                self.read(landed, &head, walk)
             }
             Notice::Credit { .. } => self.handle(Event::Notice(bits)).map(|()| Heard::Other),
             _ => {

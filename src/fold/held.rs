@@ -6,29 +6,43 @@ use std::sync::Arc;
 
 use super::Fold;
 
-/// A fold that a call holds: one that is nothing but its type, as the library's own are, costs nothing to hold, to copy
-/// and to let go of; any other is shared.
+/// A fold that a call holds. One that is nothing but its type, as the library's own are, costs nothing to hold, to copy and
+/// to let go of; any other is shared.
 #[derive(Clone)]
-pub enum AnyFold {
-    /// It has no bytes.
+pub struct AnyFold(Held);
+
+#[derive(Clone)]
+enum Held {
     OfType(&'static dyn Fold),
-    /// It has a state, or an end.
     Shared(Arc<dyn Fold>),
+}
+
+impl AnyFold {
+    /// One that is there for ever.
+    pub(super) fn of_type(fold: &'static dyn Fold) -> Self {
+        AnyFold(Held::OfType(fold))
+    }
 }
 
 impl Deref for AnyFold {
     type Target = dyn Fold;
 
     fn deref(&self) -> &Self::Target {
-        match self {
-            AnyFold::OfType(fold) => *fold,
-            AnyFold::Shared(fold) => &**fold,
+        match &self.0 {
+            Held::OfType(fold) => *fold,
+            Held::Shared(fold) => &**fold,
         }
     }
 }
 
 impl From<Arc<dyn Fold>> for AnyFold {
     fn from(fold: Arc<dyn Fold>) -> Self {
-        AnyFold::Shared(fold)
+        AnyFold(Held::Shared(fold))
+    }
+}
+
+impl<F: Fold + 'static> From<Arc<F>> for AnyFold {
+    fn from(fold: Arc<F>) -> Self {
+        AnyFold(Held::Shared(fold))
     }
 }

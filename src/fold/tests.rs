@@ -356,6 +356,35 @@ fn a_users_error_is_in_the_users_words() {
 }
 
 #[test]
+fn runs_about_the_length_of_a_step_are_folded_to_their_ends() {
+    // Of 24 bytes 682 are in a step of 16 KiB, and some of it is left.
+    let join = |a: &[u64; 3], b: &[u64; 3]| std::array::from_fn(|i| a[i].wrapping_mul(3) ^ b[i]);
+    let fold = of(ordered(join));
+    for count in [0, 1, 681, 682, 683, 1364, 1365, 3000] {
+        let numbers = |from: u64| (from..).map(|i| [i, i * i, !i]).take(count).collect::<Vec<_>>();
+        let (mut mine, theirs) = (numbers(1), numbers(77));
+        let expected: Vec<_> = mine.iter().zip(&theirs).map(|(a, b)| join(a, b)).collect();
+        let bytes = bytemuck::cast_slice_mut(&mut mine);
+        assert_eq!(fold.fold(bytes, bytemuck::cast_slice(&theirs), false), Ok(()));
+        assert_eq!(mine, expected, "{count} elements");
+    }
+}
+
+#[test]
+fn what_an_operator_has_goes_with_the_last_that_holds_it() {
+    let own = Arc::new(5);
+    let held = Arc::downgrade(&own);
+    let fold = of(commutative(move |a: &i32, b: &i32| a + b + *own));
+    let copy = fold.clone();
+    drop(fold);
+    let mut mine = Bytes::of(&[1], 0);
+    assert_eq!(copy.fold(mine.get(), Bytes::of(&[2], 0).get(), false), Ok(()));
+    assert_eq!((mine.values::<i32>(), held.strong_count()), (vec![8], 1));
+    drop(copy);
+    assert_eq!(held.strong_count(), 0);
+}
+
+#[test]
 fn a_users_panic_is_an_error_with_its_words() {
     let said =
         |fold: AnyFold| fold.fold(Bytes::of(&[7], 0).get(), Bytes::of(&[0], 0).get(), false).unwrap_err();

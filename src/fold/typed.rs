@@ -29,9 +29,9 @@ pub fn of<T: Element, O: Operator<T> + 'static>(operator: O) -> AnyFold {
     let fold = Typed::new(operator);
     if size_of::<O>() == 0 && !needs_drop::<O>() {
         // A box of no bytes has no memory, so that none is lost.
-        return AnyFold::OfType(Box::leak(Box::new(fold)));
+        return AnyFold::of_type(Box::leak(Box::new(fold)));
     }
-    AnyFold::Shared(Arc::new(fold))
+    Arc::new(fold).into()
 }
 
 impl<T: Element, O: Operator<T>> Typed<T, O> {
@@ -81,6 +81,7 @@ impl<T: Element, O: Operator<T>> Fold for Typed<T, O> {
             let (name, mine, theirs, unit) = (self.operator.name(), mine.len(), theirs.len(), size_of::<T>());
             return Err(format!("{name} of {mine} and {theirs} bytes, in elements of {unit} bytes"));
         }
+        // Most folds are short. Of no bytes there is no telling whether they begin as elements do.
         if (1..=STEP).contains(&mine.len()) {
             return self.bytes(mine, theirs, before);
         }

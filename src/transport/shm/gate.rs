@@ -38,11 +38,6 @@ impl<'a> Gate<'a> {
         (self.closed.load(Ordering::Relaxed) == 0).then_some(entered)
     }
 
-    /// Whether nobody may enter any more; a moment later it may be otherwise.
-    pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) != 0
-    }
-
     /// Lets nobody in any more. Who was before may still be [inside](Self::holds).
     pub fn close(&self) {
         self.closed.store(1, Ordering::Relaxed);

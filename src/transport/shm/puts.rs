@@ -164,32 +164,25 @@ impl Shm {
         let Shm { place: own, peers, lives, bells, .. } = self;
         let Peer { name, card, board, windows, distance, .. } = &mut peers[peer as usize];
         let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
-        let (gate, notices) = (board.gate(), board.notices());
+        let notices = board.notices();
         // Looked at before all is copied in vain.
         if len > INJECT && !notices.has_room() {
             return Ok(Posted::Busy);
         }
-        let entered = match seal {
-            // A slot is never a user's memory: it does not matter who writes there when its rank has shut down.
-            Some(_) if gate.is_closed() => return Ok(Posted::Busy),
-            Some(_) => None,
-            None => match gate.enter(own.rank as usize) {
-                None => return Ok(Posted::Busy),
-                entered => entered,
-            },
-        };
+        let Some(entered) = board.gate().enter(own.rank as usize) else { return Ok(Posted::Busy) };
         let into = place(*name, card, windows, lives)?;
-        let early = match len <= INJECT {
-            true => match notices.claim() {
-                None => return Ok(Posted::Busy),
-                cell => cell,
-            },
-            false => None,
-        };
+        // What is claimed is published: nothing fails in between, as all other ranks' notices would wait for it.
+        let mut cell = None;
+        if len <= INJECT {
+            cell = notices.claim();
+            if cell.is_none() {
+                return Ok(Posted::Busy);
+            }
+        }
         if let Some(into) = into {
             copy(into, distance);
         }
-        let Some(cell) = early.or_else(|| notices.claim()) else { return Ok(Posted::Busy) };
+        let Some(cell) = cell.or_else(|| notices.claim()) else { return Ok(Posted::Busy) };
         if let (Some(into), Some(seal)) = (into, seal) {
             // SAFETY: - there is room for it (`copy`'s promise), and everybody else only reads it, in this way
             unsafe { AtomicU8::from_ptr(into) }.store(seal, Ordering::Release);

@@ -158,6 +158,29 @@ fn a_message_is_taken_for_a_window_and_for_no_memory_of_a_users() {
     assert_eq!((&bytes, window.seal(95)), (b"four", b's'));
 }
 
+#[test]
+fn a_message_that_finds_no_room_is_taken_later_and_none_when_its_rank_has_shut_down() {
+    let mut all = ring_of(2);
+    let window = Memory::shared(100).unwrap();
+    let region = all[0].register(window.clone()).unwrap();
+    let inbox = all[1].inbox(0, region.remote.near).unwrap().unwrap();
+    let message =
+        |seal| Message { peer: 0, seal, head: b"four", data: None, to: &inbox, to_offset: 0, notice: 3 };
+    for _ in 0..NOTICES {
+        assert_eq!(all[1].post(&message(1)).unwrap(), Posted::Done);
+    }
+    for _ in 0..3 {
+        assert_eq!(all[1].post(&message(2)).unwrap(), Posted::Busy);
+    }
+    assert_eq!(window.seal(0), 1);
+    assert_eq!(std::iter::from_fn(|| all[0].next_notice()).count(), NOTICES);
+    assert_eq!(all[1].post(&message(2)).unwrap(), Posted::Done);
+    assert_eq!((window.seal(0), all[0].next_notice(), all[0].next_notice()), (2, Some(3), None));
+    all[0].shut_down();
+    assert_eq!(all[1].post(&message(3)).unwrap(), Posted::Busy);
+    assert_eq!(window.seal(0), 2);
+}
+
 /// One rank posts, another one looks at the seals alone, and gives each slot back by a word of its own.
 #[test]
 fn a_message_is_seen_whole_when_its_seal_is() {

@@ -45,10 +45,29 @@ const WHERE_THEY_DIFFER: [Column; 7] = [
 /// What is drawn over the size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Quantity {
-    /// The median time of a call
+    /// The time of a call, of which each row has the median
     Time,
     /// The size divided by that
     Bandwidth,
+}
+
+/// What of the rows of one size is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Level {
+    /// Their median
+    Median,
+    /// What a quarter of them do not exceed: of many short rounds what is measured while nobody disturbs
+    LowerQuartile,
+}
+
+impl Level {
+    /// Of values in their order, at least one.
+    fn of(self, sorted: &[f64]) -> f64 {
+        match self {
+            Level::Median => median(sorted),
+            Level::LowerQuartile => sorted[(sorted.len() - 1) / 4],
+        }
+    }
 }
 
 /// All panels, and the names of the curves in them.
@@ -80,7 +99,7 @@ const NO_KIND: &str = "-";
 
 impl Figure {
     /// Curves told apart by some columns; if none are given, by those in which rows differ.
-    pub fn new(rows: &[Measured], by: Option<&[Column]>, quantity: Quantity) -> Figure {
+    pub fn new(rows: &[Measured], by: Option<&[Column]>, quantity: Quantity, level: Level) -> Figure {
         let naming = Naming::new(rows, by);
         let named: Vec<_> = rows.iter().map(|row| (naming.name(row), row)).collect();
         let names = distinct(named.iter().map(|(name, _)| &**name));
@@ -93,7 +112,7 @@ impl Figure {
                 };
                 let curves = names.iter().enumerate().map(|(index, &name)| {
                     let own = named.iter().filter(|(other, row)| other == name && of_it(row));
-                    Curve { name: index, points: points(own.map(|&(_, row)| row), quantity) }
+                    Curve { name: index, points: points(own.map(|&(_, row)| row), quantity, level) }
                 });
                 Panel { title: title(collective, kind), curves: curves.collect() }
             })
@@ -257,21 +276,21 @@ fn value(row: &Measured, column: Column) -> Option<String> {
     }
 }
 
-/// The median of the rows of each size. What is nothing, or takes no time, has no place on such axes.
-fn points<'m>(rows: impl Iterator<Item = &'m Measured>, quantity: Quantity) -> Vec<(u64, f64)> {
+/// One of the rows of each size. What is nothing, or takes no time, has no place on such axes.
+fn points<'m>(rows: impl Iterator<Item = &'m Measured>, quantity: Quantity, level: Level) -> Vec<(u64, f64)> {
     let mut sizes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for row in rows {
         sizes.entry(row.bytes).or_default().push(row.median_us);
     }
-    let medians = sizes.into_iter().map(|(bytes, mut times)| {
+    let values = sizes.into_iter().map(|(bytes, mut times)| {
         times.sort_by(f64::total_cmp);
-        let us = median(&times);
+        let us = level.of(&times);
         match quantity {
             Quantity::Time => (bytes, us),
             Quantity::Bandwidth => (bytes, bytes as f64 / us * 1e6),
         }
     });
-    medians.filter(|(_, value)| value.is_finite() && *value > 0.0).collect()
+    values.filter(|(_, value)| value.is_finite() && *value > 0.0).collect()
 }
 
 /// Each once, in the order in which they come first.
@@ -299,7 +318,7 @@ mod tests {
     }
 
     fn drawn(rows: &[Measured]) -> Figure {
-        Figure::new(rows, None, Quantity::Time)
+        Figure::new(rows, None, Quantity::Time, Level::Median)
     }
 
     #[test]
@@ -309,8 +328,17 @@ mod tests {
         let curves = vec![Curve { name: 0, points: vec![(8, 2.5), (64, 7.0)] }];
         let panels = vec![Panel { title: "allreduce".into(), curves }];
         assert_eq!(drawn(&rows), Figure { names: vec!["circulant".into()], panels, mixes_algorithms: false });
-        let rates = Figure::new(&rows, None, Quantity::Bandwidth);
+        let rates = Figure::new(&rows, None, Quantity::Bandwidth, Level::Median);
         assert_eq!(rates.panels[0].curves[0].points[0], (8, 3.2e6));
+    }
+
+    #[test]
+    fn a_lower_quartile_is_not_exceeded_by_a_quarter_and_of_few_it_is_the_least() {
+        let of = |count: u32| Level::LowerQuartile.of(&(1..=count).map(f64::from).collect::<Vec<_>>());
+        assert_eq!([1, 4, 5, 8, 9, 12, 13].map(of), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0]);
+        let rows = [7.0, 5.0, 100.0, 9.0, 6.0].map(|us| row("circulant", "allreduce", "ring", 64, us));
+        let drawn = Figure::new(&rows, None, Quantity::Time, Level::LowerQuartile);
+        assert_eq!(drawn.panels[0].curves[0].points, [(64, 6.0)]);
     }
 
     #[test]
@@ -334,7 +362,7 @@ mod tests {
         }
         rows.push(row("impi", "gather", "default", 8, 1.0));
         assert_eq!(drawn(&rows).names, ["circulant mst", "circulant linear", "impi", "impi binomial"]);
-        let by = |columns: &[Column]| Figure::new(&rows, Some(columns), Quantity::Time).names;
+        let by = |columns: &[Column]| Figure::new(&rows, Some(columns), Quantity::Time, Level::Median).names;
         assert_eq!(by(&[Column::Library]), ["circulant", "impi"]);
         assert_eq!(by(&[Column::Tense]), ["circulant", "impi"], "libraries are never of one curve");
     }
@@ -398,7 +426,7 @@ mod tests {
     fn what_has_no_place_on_the_axes_is_left_out() {
         let rows = [row("circulant", "barrier", "mst", 0, 0.5), row("circulant", "reduce", "mst", 8, 0.0)];
         assert_eq!(drawn(&rows).panels.len(), 1);
-        assert_eq!(Figure::new(&rows, None, Quantity::Bandwidth).panels, []);
+        assert_eq!(Figure::new(&rows, None, Quantity::Bandwidth, Level::Median).panels, []);
         assert_eq!(in_common(&rows), "8 ranks on 1 node");
         let peer = Measured { nodes: 8, ..rows[0].clone() };
         assert_eq!(in_common(&[peer, rows[0].clone()]), "8 ranks");

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use circulant::error::{Error, Result};
 
 use crate::{Outcome, say};
-use figure::{Column, Figure, Quantity};
+use figure::{Column, Figure, Level, Quantity};
 use measured::Measured;
 use place::Place;
 use svg::Unit;
@@ -22,8 +22,8 @@ use svg::Unit;
 ///
 /// It takes rows as `circulant bench COLLECTIVE --format csv` or `json` prints them, of one run or of many one after the
 /// other; those of `bench copy`; and those that the lab keeps (ci/lab), where MPI libraries stand beside circulant. Each
-/// collective, and each kind of one with counts, has a panel. A point is the median of all rows that belong to it. Curves are
-/// told apart by library, and by whatever else differs: ranks, nodes, tense, root, rest, transport, --fresh, --overlap; and by
+/// collective, and each kind of one with counts, has a panel. A point is the median of all rows that belong to it, or what --of says.
+/// Curves are told apart by library, and by whatever else differs: ranks, nodes, tense, root, rest, transport, --fresh, --overlap; and by
 /// the algorithm, where several were measured. Both axes are logarithmic.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -46,6 +46,10 @@ pub struct Arguments {
     /// What is drawn over the size
     #[arg(long, value_name = "QUANTITY", default_value = "time")]
     y: Quantity,
+
+    /// What a point is of the rows that belong to it
+    #[arg(long, value_name = "LEVEL", default_value = "median")]
+    of: Level,
 
     /// Draw multiples of what this curve has at the same size, by its name in the legend (of another name all are told);
     /// what it lacks is left out
@@ -76,9 +80,9 @@ impl Arguments {
         if rows.is_empty() {
             return Err(Error::argument("plot", "there are no rows", ROWS));
         }
-        let mut figure = Figure::new(rows, self.by.as_deref(), self.y);
+        let mut figure = Figure::new(rows, self.by.as_deref(), self.y, self.of);
         if figure.mixes_algorithms {
-            say("plot: some points are medians over several algorithms; --by algorithm tells them apart\n");
+            say("plot: some points are of several algorithms; --by algorithm tells them apart\n");
         }
         if figure.panels.is_empty() {
             let cure =
@@ -107,9 +111,13 @@ impl Arguments {
 
     /// What the figure shows.
     fn subject(&self, rows: &[Measured]) -> String {
+        let time = match self.of {
+            Level::Median => "median time",
+            Level::LowerQuartile => "lower quartile of median times",
+        };
         let quantity = match self.y {
-            Quantity::Time => "median time",
-            Quantity::Bandwidth => "bytes in all divided by the median time",
+            Quantity::Time => time.to_owned(),
+            Quantity::Bandwidth => format!("bytes in all divided by the {time}"),
         };
         let of_what =
             self.relative_to.as_ref().map_or(String::new(), |name| format!(", as a multiple of {name}'s"));
