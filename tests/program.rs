@@ -241,6 +241,9 @@ fn what_was_measured_is_drawn() {
     };
     let measured = run("bench reduce -n 2 -m 8:32 -t 0 --algorithm all --format csv");
     std::fs::write(&rows, &measured.stdout).unwrap();
+    assert!(plot(&rows, "--of lower-quartile").status.success());
+    let svg = std::fs::read_to_string(&figure).unwrap();
+    assert!(svg.contains(": lower quartile of median times, over bytes in all"), "{svg}");
     assert!(plot(&rows, "").status.success());
     let svg = std::fs::read_to_string(&figure).unwrap();
     for text in ["reduce", "2 ranks on 1 node: median time, over bytes in all", "linear", "mst", "32 B"] {

@@ -273,7 +273,7 @@ static void print(const char *label, const struct collective *c, const char *kin
 {
     const char *algorithm = strchr(label, '/');
     qsort(us, count, sizeof *us, by_value);
-    printf("%.*s,%s,%s,%s,%d,%d,%ld,0,%.2f,%.2f,%.2f,-,,%g,-,%s\n", (int)(algorithm - label), label, c->name,
+    printf("%.*s,%s,%s,%s,%d,%d,%ld,0,%.3f,%.3f,%.3f,-,,%g,-,%s\n", (int)(algorithm - label), label, c->name,
            c->data == COUNTED ? kind : "-", algorithm + 1, ranks, ranks, (long)n * (long)sizeof(int), us[0],
            (us[count / 2] + us[(count - 1) / 2]) / 2, us[count - 1], rest, fresh ? "true" : "false");
     fflush(stdout);

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use super::Fold;
 
-/// A fold that a call holds. One that is nothing but its type, as the library's own are, costs nothing to hold, to copy and
-/// to let go of; any other is shared.
+/// A fold that a call holds, and that is one itself: by [`of`](super::of) or [`builtin`](super::builtin), or from an `Arc`.
+///
+/// One that those two make of an operator that is nothing but its type, as the library's own are, costs nothing to hold, to
+/// copy and to let go of; any other is shared.
 #[derive(Clone)]
 pub struct AnyFold(Held);
 

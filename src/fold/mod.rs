@@ -1,7 +1,7 @@
 //! What a reduction combines, and how: element types, operators, and the loops over them.
 //!
 //! It knows bytes of one element type and an operator on it; it never knows ranks, rounds or networks.
-//! The engine sees [`Fold`] alone, over bytes; users see [`Operator`]s over elements, and [`Typed`] joins
+//! The engine sees [`Fold`] alone, over bytes, held as [`AnyFold`]; users see [`Operator`]s over elements, and [`Typed`] joins
 //! the two. A type and an operator that do not go together do not compile; who learns of them at run
 //! time asks [`builtin`], which says what would go together.
 //!

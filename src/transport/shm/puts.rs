@@ -165,7 +165,7 @@ impl Shm {
         let Peer { name, card, board, windows, distance, .. } = &mut peers[peer as usize];
         let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
         let notices = board.notices();
-        // Looked at before all is copied in vain.
+        // Looked at before all is copied in vain; what is short claims its place before.
         if len > INJECT && !notices.has_room() {
             return Ok(Posted::Busy);
         }

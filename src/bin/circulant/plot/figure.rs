@@ -56,7 +56,8 @@ pub enum Quantity {
 pub enum Level {
     /// Their median
     Median,
-    /// What a quarter of them do not exceed: of many short rounds what is measured while nobody disturbs
+    /// Their lower quartile, which a quarter of them do not exceed: of many short rounds what takes no longer because somebody
+    /// disturbs, if nobody does for a quarter of the time
     LowerQuartile,
 }
 
@@ -94,7 +95,7 @@ pub struct Curve {
     pub points: Vec<(u64, f64)>,
 }
 
-/// What a row belongs to that is there for all kinds, such as the bound of a collective.
+/// What a row belongs to that is there for all kinds.
 const NO_KIND: &str = "-";
 
 impl Figure {
@@ -276,7 +277,7 @@ fn value(row: &Measured, column: Column) -> Option<String> {
     }
 }
 
-/// One of the rows of each size. What is nothing, or takes no time, has no place on such axes.
+/// What the times of each size come to. What is nothing, or takes no time, has no place on such axes.
 fn points<'m>(rows: impl Iterator<Item = &'m Measured>, quantity: Quantity, level: Level) -> Vec<(u64, f64)> {
     let mut sizes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for row in rows {

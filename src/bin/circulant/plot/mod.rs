@@ -47,7 +47,7 @@ pub struct Arguments {
     #[arg(long, value_name = "QUANTITY", default_value = "time")]
     y: Quantity,
 
-    /// What a point is of the rows that belong to it
+    /// What the times of the rows that belong to a point come to
     #[arg(long, value_name = "LEVEL", default_value = "median")]
     of: Level,
 
