@@ -99,14 +99,17 @@ prepare() {
 }
 
 measure_circulant() { # where collective...
-    local collective kind size
-    for collective in "${@:2}"; do
-        for kind in $(kinds_of "$collective"); do
-            knows "$collective" "$kind" || continue
-            for size in $(sizes_of "$collective"); do
-                measure_circulant_at "$1" "$collective" "$kind" "$size" ||
-                    say "circulant failed: $collective, kind $kind, $size bytes"
-            done
+    local collective
+    for collective in "${@:2}"; do each_cell "$collective" measure_circulant_at "$1"; done
+}
+
+# Gives a command, one after the other, what there is to measure of a collective: it, kind and size.
+each_cell() { # collective command...
+    local kind size
+    for kind in $(kinds_of "$1"); do
+        knows "$1" "$kind" || continue
+        for size in $(sizes_of "$1"); do
+            "${@:2}" "$1" "$kind" "$size" || say "circulant failed: $1, kind $kind, $size bytes"
         done
     done
 }

@@ -164,30 +164,22 @@ impl Shm {
         let Shm { place: own, peers, lives, bells, .. } = self;
         let Peer { name, card, board, windows, distance, .. } = &mut peers[peer as usize];
         let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
-        let notices = board.notices();
-        // Looked at before all is copied in vain; what is short claims its place before.
-        if len > INJECT && !notices.has_room() {
+        // Looked at before all is copied in vain.
+        if !board.notices().has_room() {
             return Ok(Posted::Busy);
         }
         let Some(entered) = board.gate().enter(own.rank as usize) else { return Ok(Posted::Busy) };
         let into = place(*name, card, windows, lives)?;
-        // What is claimed is published: nothing fails in between, as all other ranks' notices would wait for it.
-        let mut cell = None;
-        if len <= INJECT {
-            cell = notices.claim();
-            if cell.is_none() {
-                return Ok(Posted::Busy);
-            }
-        }
+        let early = if len <= INJECT { board.notices().claim() } else { None };
         if let Some(into) = into {
             copy(into, distance);
         }
-        let Some(cell) = cell.or_else(|| notices.claim()) else { return Ok(Posted::Busy) };
+        let Some(cell) = early.or_else(|| board.notices().claim()) else { return Ok(Posted::Busy) };
         if let (Some(into), Some(seal)) = (into, seal) {
             // SAFETY: - there is room for it (`copy`'s promise), and everybody else only reads it, in this way
             unsafe { AtomicU8::from_ptr(into) }.store(seal, Ordering::Release);
         }
-        notices.publish(cell, notice);
+        board.notices().publish(cell, notice);
         drop(entered);
         wake(board, *name, card, bells)?;
         Ok(Posted::Done)
