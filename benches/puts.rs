@@ -12,7 +12,7 @@ use circulant::error::Result;
 use circulant::rank::{Place, Rank};
 use circulant::transport::fabric::{Fabric, Request, choose};
 use circulant::transport::memory::Memory;
-use circulant::transport::{Event, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Transport};
+use circulant::transport::{Event, Gait, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Transport};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 const SMALL: usize = 8;
@@ -61,7 +61,7 @@ impl End {
             token,
             attended: true,
             for_user: true,
-            past_caches: false,
+            gait: Gait::Straight,
         };
         while self.fabric.put(&put).expect("the other end is there") == Posted::Busy {
             self.fabric.poll(&mut self.events).expect("the other end is there");

@@ -37,7 +37,7 @@
 //! | [`lifeline`] | who is alive, who waits for whom | data |
 //! | [`locality`] | who shares a node, a NUMA domain, a cache; which rank runs where | networks |
 //! | [`boot`] | how ranks find each other; the launcher | the fabric |
-//! | [`rank`], [`collective`], [`error`], [`addresses`], [`threads`] | what everybody needs | |
+//! | [`rank`], [`collective`], [`error`], [`addresses`], [`threads`], `abreast` | what everybody needs | |
 //!
 //! # Walls
 //!
@@ -54,6 +54,7 @@
 //! - Nothing but [`transport::fabric`] names libfabric, and it goes through the package in `sys/`; nothing but one
 //!   file of [`locality`] names hwloc.
 
+mod abreast;
 pub mod addresses;
 pub mod algorithm;
 pub mod boot;

@@ -13,7 +13,7 @@ use circulant::transport::fabric::{Fabric, Request, choose};
 use circulant::transport::memory::Memory;
 use circulant::transport::mixed::Mixed;
 use circulant::transport::shm::{Shm, Vicinity, Way};
-use circulant::transport::{Event, Put, Region, RemoteKey, Report, Segment, Transport, conformance};
+use circulant::transport::{Event, Gait, Put, Region, RemoteKey, Report, Segment, Transport, conformance};
 
 #[test]
 fn native_tcp_keeps_the_contract_between_processes() {
@@ -176,7 +176,7 @@ fn lives(transport: &mut dyn Transport, peer: u32, from: &Region, to: RemoteKey)
         token: 0,
         attended: true,
         for_user: true,
-        past_caches: false,
+        gait: Gait::Straight,
     };
     match transport.put(&put) {
         Ok(_) => true,

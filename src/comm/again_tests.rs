@@ -11,6 +11,7 @@ use crate::fold::element::Element;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::{Faults, Faulty};
 use crate::transport::shm::{ROUNDS, SHOWN_AFAR, Shm, Vicinity};
+use crate::transport::{Caches, Gait};
 
 /// Times that each call is made.
 const TIMES: u64 = 30;
@@ -373,23 +374,42 @@ fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
 
 #[test]
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
-fn what_goes_past_a_small_cache_arrives() {
-    const CACHE: u64 = 4096;
-    let small = |p| sharing(p, |shm| Box::new(late_and_busy(shm).with_cache(CACHE)));
-    for p in [2, 3] {
-        again_and_again(small(p));
-        with_windows_and_with_slices(small(p));
+fn what_goes_past_a_small_cache_or_abreast_arrives() {
+    let past = Caches { own: 0, share: Some(4096) };
+    // As much as a part of those calls touches.
+    let abreast = Caches { own: (SHARED * size_of::<u64>()) as u64, share: None };
+    for (p, caches) in [2, 3].into_iter().flat_map(|p| [(p, past), (p, abreast)]) {
+        let ranks = || sharing(p, |shm| Box::new(late_and_busy(shm).with_caches(caches)));
+        again_and_again(ranks());
+        with_windows_and_with_slices(ranks());
     }
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
-fn a_call_goes_past_the_cache_that_moves_as_much_as_that_holds() {
-    const CACHE: u64 = 4096;
-    let alone = sharing(1, |shm| Box::new(late_and_busy(shm).with_cache(CACHE)));
-    let goes_past = |touched, folds| alone[0].world.engine().goes_past_caches(touched, folds);
-    assert!(!goes_past(CACHE * 7 / 10, false) && goes_past(CACHE * 3 / 4, false));
-    assert!(!goes_past(CACHE * 6 / 5, true) && goes_past(CACHE * 5 / 4, true), "what is folded stays longer");
+fn a_call_copies_as_what_it_touches_fits_the_caches() {
+    const OWN: u64 = 1024;
+    const SHARE: u64 = 65536;
+    let of = |caches| sharing(1, |shm| Box::new(late_and_busy(shm).with_caches(caches)));
+    let known = of(Caches { own: OWN, share: Some(SHARE) });
+    let gait = |touched, folds| known[0].world.engine().gait(touched, folds);
+    for (touched, expected) in [
+        (0, Gait::Straight),
+        (OWN / 2 - 1, Gait::Straight),
+        (OWN / 2, Gait::Abreast),
+        (OWN * 11 / 8, Gait::Abreast),
+        (OWN * 11 / 8 + 1, Gait::Straight),
+        (SHARE * 7 / 10, Gait::Straight),
+        (SHARE * 3 / 4, Gait::PastCaches),
+    ] {
+        assert_eq!(gait(touched, false), expected, "{touched} bytes");
+    }
+    let folded = [SHARE * 6 / 5, SHARE * 5 / 4].map(|touched| gait(touched, true));
+    assert_eq!(folded, [Gait::Straight, Gait::PastCaches], "what is folded stays longer");
+    let unknown = of(Caches::default());
+    for touched in [1, OWN, SHARE, u64::MAX] {
+        assert_eq!(unknown[0].world.engine().gait(touched, false), Gait::Straight, "{touched} bytes");
+    }
 }
 
 #[test]

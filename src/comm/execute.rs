@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
 use crate::select::SMALL;
+use crate::transport::Gait;
 use crate::transport::memory::Memory;
 
 impl Communicator {
@@ -56,7 +57,7 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                self.copy_own(call, elements, &ends, |touched| engine.goes_past_caches(touched, false));
+                self.copy_own(call, elements, &ends, |touched| engine.gait(touched, false));
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands)? {
@@ -69,7 +70,7 @@ impl Communicator {
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);
         }
-        self.copy_own(call, elements, &ends, |touched| self.goes_past_caches(touched));
+        self.copy_own(call, elements, &ends, |touched| self.gait(touched));
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
         self.world.run(task, ask)
@@ -98,22 +99,16 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn copy_own(
-        &self,
-        call: &RawCall,
-        elements: usize,
-        ends: &Ends<'_>,
-        goes_past_caches: impl FnOnce(u64) -> bool,
-    ) {
+    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, gait: impl FnOnce(u64) -> Gait) {
         if call.collective.numbering() == Numbering::Pairs {
             let part = self.own_part(call, elements, received(call, elements, ends), ends);
-            Move { past_caches: goes_past_caches(touched(call, elements)), ..part }.make();
+            Move { gait: gait(touched(call, elements)), ..part }.make();
         }
     }
 
-    /// Whether copies of a call go past the caches that folds nothing; where nobody has the engine.
-    fn goes_past_caches(&self, touched: u64) -> bool {
-        self.world.engine().goes_past_caches(touched, false)
+    /// How a call copies that folds nothing; where nobody has the engine.
+    fn gait(&self, touched: u64) -> Gait {
+        self.world.engine().gait(touched, false)
     }
 
     /// A call in the background, ready to be started.
@@ -127,7 +122,7 @@ impl Communicator {
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
         let own = (call.collective.numbering() == Numbering::Pairs).then(|| Move {
-            past_caches: self.goes_past_caches(touched(call, elements)),
+            gait: self.gait(touched(call, elements)),
             ..self.own_part(call, elements, received, &ends)
         });
         let task = self.task(call, decision, elements, received, ends, prepared);
@@ -178,7 +173,7 @@ impl Communicator {
                 target: room.clone(),
                 to: place,
                 len,
-                past_caches: false,
+                gait: Gait::Straight,
             });
         let out_of =
             stretches(self.size(), |rank| places.end(rank)).map(|Stretch { part, place, len }| Move {
@@ -187,7 +182,7 @@ impl Communicator {
                 target: to.clone(),
                 to: at + part,
                 len,
-                past_caches: false,
+                gait: Gait::Straight,
             });
         let (into, out_of) = (into.collect(), out_of.collect());
         Ok((workspace, into, out_of))

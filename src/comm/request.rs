@@ -9,6 +9,7 @@ use crate::engine::{Handle, Operands, Source, Task};
 use crate::error::Result;
 use crate::fold::AnyFold;
 use crate::fold::element::Element;
+use crate::transport::Gait;
 use crate::transport::memory::Memory;
 
 /// An operation of the engine that somebody holds; the engine may let go of it when nobody does.
@@ -41,21 +42,20 @@ pub(super) struct Move {
     pub target: Memory,
     pub to: usize,
     pub len: usize,
-    /// Whether it goes past the caches.
-    pub past_caches: bool,
+    /// How.
+    pub gait: Gait,
 }
 
 impl Move {
     /// `len` bytes.
     pub(super) fn part(target: &Source, to: usize, source: &Source, from: usize, len: usize) -> Self {
         let (source, target) = (source.memory().clone(), target.memory().clone());
-        Move { source, from, target, to, len, past_caches: false }
+        Move { source, from, target, to, len, gait: Gait::Straight }
     }
 
     /// Copies them.
     pub(super) fn make(&self) {
-        let copy = if self.past_caches { Memory::copy_past_caches } else { Memory::copy };
-        copy(&self.target, self.to, &self.source, self.from, self.len);
+        self.target.copy_in(self.gait, self.to, &self.source, self.from, self.len);
     }
 }
 

@@ -15,6 +15,7 @@ use super::world::Workspace;
 use crate::collective::Collective;
 use crate::engine::Source;
 use crate::error::Result;
+use crate::transport::Gait;
 use crate::transport::memory::Memory;
 
 /// The most bytes of working memory of a call at once that keeps its input.
@@ -363,7 +364,7 @@ impl Communicator {
             target: room.clone(),
             to: share.at * unit,
             len: share.len * unit,
-            past_caches: false,
+            gait: Gait::Straight,
         };
         let out_of = |share: &Share, memory: &Memory, at: usize| Move {
             source: room.clone(),
@@ -371,7 +372,7 @@ impl Communicator {
             target: memory.clone(),
             to: at,
             len: share.len * unit,
-            past_caches: false,
+            gait: Gait::Straight,
         };
         let lengths: Vec<usize> = shares.iter().map(|share| share.len).collect();
         let one = if segments == 1 { call.clone() } else { call.segment(&lengths) };

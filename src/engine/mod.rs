@@ -43,6 +43,7 @@ pub use wait::Waited;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::abreast;
 use crate::error::{Error, Result};
 use crate::fold::AnyFold;
 use crate::forks;
@@ -50,7 +51,7 @@ use crate::lifeline::status::Status;
 use crate::plan::Plan;
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
-use crate::transport::{Limits, Region, Transport};
+use crate::transport::{Caches, Gait, Limits, Region, Transport};
 use call::{Call, Signature};
 use calls::{Ledger, Past};
 use crowd::Crowd;
@@ -211,11 +212,16 @@ impl Engine {
         self.max_put = self.max_put.min(max_put);
     }
 
-    /// Whether a call that touches so many bytes of each rank's memory, and `folds` some of them, moves so much that the
-    /// cache does not hold a rank's share of it until it is looked for.
-    pub fn goes_past_caches(&self, touched: u64, folds: bool) -> bool {
+    /// How a call copies that touches so many bytes of each rank's memory, and `folds` some of them: past the caches where
+    /// these do not hold a rank's share of it until it is looked for.
+    pub fn gait(&self, touched: u64, folds: bool) -> Gait {
         let share = if folds { FOLDED } else { MOVED };
-        self.io.transport.cache().is_some_and(|bytes| touched as f64 > share * bytes as f64)
+        let Caches { own, share: cache } = self.io.transport.caches();
+        match cache {
+            Some(bytes) if touched as f64 > share * bytes as f64 => Gait::PastCaches,
+            _ if abreast::suits(touched, own) => Gait::Abreast,
+            _ => Gait::Straight,
+        }
     }
 
     /// Zeroed memory of so many bytes, of the kind that puts reach best, registered for many calls.
@@ -255,7 +261,7 @@ impl Engine {
             touched,
         } = task;
         check_rounds(&*plan, small, &signature)?;
-        let past_caches = self.goes_past_caches(touched, fold.is_some());
+        let gait = self.gait(touched, fold.is_some());
         let path = self.path(small, &from, to.as_ref())?;
         let rule = Rule {
             piece: if small { 0 } else { piece },
@@ -263,8 +269,7 @@ impl Engine {
             max_put: self.max_put.min(longest),
         };
         let call = self.calls.of(communicator).next(communicator, signature);
-        let parts =
-            Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold, past_caches };
+        let parts = Parts { call, number: handle as u16, group, plan, layout, path, pace, rule, fold, gait };
         // The others have begun the call, or will: they must hear that it comes to nothing.
         let operation = Operation::new(parts, &mut self.io).map_err(|error| self.fail(error))?;
         let operation = Box::new(operation);

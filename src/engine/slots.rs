@@ -20,7 +20,9 @@ use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
 use crate::transport::memory::{LINE, Memory};
-use crate::transport::{Message, Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Transport};
+use crate::transport::{
+    Gait, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Transport,
+};
 
 /// Slots of a channel, each way.
 pub const SLOTS: usize = 8;
@@ -362,7 +364,7 @@ impl Slots {
                     token: 0,
                     attended: true,
                     for_user: false,
-                    past_caches: false,
+                    gait: Gait::Straight,
                 };
                 tokens.put(transport, Use::Slot, put)?
             }
@@ -534,7 +536,7 @@ impl Slots {
                 token: 0,
                 attended: true,
                 for_user: false,
-                past_caches: false,
+                gait: Gait::Straight,
             };
             match tokens.put(transport, Use::Slot, put)? {
                 Posted::Busy => {

@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use super::element::{self, Element, Unfit};
 use super::kinds::Type;
+use super::loops::ABREAST;
 use super::operators::Operator;
 use super::{AnyFold, Fold};
+use crate::abreast;
 
 /// Bytes that are folded at a time: what is looked through, or copied, is then in the first-level cache.
 const STEP: usize = 16 << 10;
@@ -85,7 +87,8 @@ impl<T: Element, O: Operator<T>> Fold for Typed<T, O> {
         if (1..=STEP).contains(&mine.len()) {
             return self.bytes(mine, theirs, before);
         }
-        let step = (STEP / self.unit()).max(1) * self.unit();
+        let step = if abreast::suits(2 * mine.len() as u64, abreast::CACHE) { ABREAST } else { STEP };
+        let step = (step / self.unit()).max(1) * self.unit();
         mine.chunks_mut(step).zip(theirs.chunks(step)).try_for_each(|(m, t)| self.bytes(m, t, before))
     }
 }

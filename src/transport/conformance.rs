@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
 use crate::transport::{
-    Event, Message, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport,
+    Event, Gait, Message, Notice, Posted, Put, Region, RemoteKey, Report, Segment, Token, Transport,
 };
 
 /// After so long something hangs.
@@ -206,7 +206,7 @@ impl Seat<'_> {
             token,
             attended: true,
             for_user: true,
-            past_caches: false,
+            gait: Gait::Straight,
         };
         let posted = self.until("a put to be taken", |seat| match seat.transport.put(&put) {
             Ok(Posted::Busy) => None,
@@ -424,7 +424,7 @@ fn too_many_segments_are_refused(seat: &mut Seat<'_>) {
         token: 0,
         attended: true,
         for_user: true,
-        past_caches: false,
+        gait: Gait::Straight,
     };
     let refused = seat.until("a put to be refused for good", |seat| match seat.transport.put(&put) {
         Ok(Posted::Busy) => None,
@@ -640,7 +640,7 @@ fn a_shutdown_is_the_end(seat: &mut Seat<'_>) {
         token: 0,
         attended: true,
         for_user: true,
-        past_caches: false,
+        gait: Gait::Straight,
     };
     assert!(seat.transport.put(&put).is_err());
     assert!(seat.transport.poll(&mut Vec::new()).is_err());

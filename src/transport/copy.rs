@@ -1,10 +1,40 @@
 //! Copies between cores' caches, by plain vector loads and stores; and past them, where they hold too little.
 //!
-//! What the C library takes for runs of some KiB is one instruction on most processors (`rep movsb`). On some of them
-//! (AMD's, from Zen 3 on) its speed depends on where in their pages source and target begin, and on whose cache the
-//! lines are in: chunks of 16 KiB from core to core take then 2.7 times as long (two ranks, broadcast of 256 KiB: 23 µs
-//! and 8.7). It is known as <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. Longer runs are the library's, which
-//! goes past the caches where that is better.
+//! What the C library takes for runs of some KiB is one instruction on most processors (`rep movsb`), up to the size of the
+//! second-level cache on AMD's. On some of them (from Zen 3 on) its speed depends on where in their pages source and target
+//! begin, and on whose cache the lines are in: chunks of 16 KiB from core to core take then 2.7 times as long (two ranks,
+//! broadcast of 256 KiB: 23 µs and 8.7), 512 KiB that begin at bytes 4 and 8 of a page 13 times. It is known as
+//! <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. Longer runs are the library's, which goes past the caches where
+//! that is better.
+
+#[cfg(any(doc, all(target_arch = "x86_64", not(miri))))]
+use crate::abreast;
+
+/// Copies bytes from one place to another.
+pub type Copy = unsafe fn(*const u8, *mut u8, usize);
+
+/// How a call's bytes are copied, by how many it touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gait {
+    /// One after the other.
+    #[default]
+    Straight,
+    /// Two pages [abreast], as a core's own cache holds them just about.
+    Abreast,
+    /// Past the caches, which do not hold them until they are looked for.
+    PastCaches,
+}
+
+impl Gait {
+    /// What copies so.
+    pub(crate) fn copy(self) -> Copy {
+        match self {
+            Gait::Straight => copy,
+            Gait::Abreast => copy_abreast,
+            Gait::PastCaches => copy_past_caches,
+        }
+    }
+}
 
 /// Copies `len` bytes past the caches, which do not hold them until they are looked for: nothing of the target is fetched
 /// only to be overwritten. What is told after it is seen after it, as after a plain copy.
@@ -59,15 +89,31 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy(from, to, len) }
 }
 
+/// The same two pages [abreast].
+///
+/// # Safety
+/// As [`copy`].
+unsafe fn copy_abreast(from: *const u8, to: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if len >= 2 * abreast::PAGE && std::is_x86_feature_detected!("avx") {
+        // SAFETY: - as the caller promises; the processor has the instructions (checked)
+        return unsafe { x86_64::copy_abreast(from, to, len) };
+    }
+    // SAFETY: as the caller promises
+    unsafe { copy(from, to, len) }
+}
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86_64 {
     use std::arch::x86_64::{
         __m256i, _mm_sfence, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_stream_si256,
     };
-    use std::ops::RangeInclusive;
+    use std::ops::Range;
 
-    /// From where on, and up to where, the library would take the one instruction.
-    pub const LENGTHS: RangeInclusive<usize> = 1 << 10..=1 << 18;
+    use crate::abreast::PAGE;
+
+    /// From where on, and up to where, the library may take the one instruction.
+    pub const LENGTHS: Range<usize> = 1 << 10..1 << 20;
     /// Bytes of a step: a few lines, all of which are loaded before any is stored.
     pub const STEP: usize = 128;
     const VECTOR: usize = size_of::<__m256i>();
@@ -92,6 +138,30 @@ mod x86_64 {
         }
         // SAFETY: - the last step's bytes, of which some may be copied twice
         unsafe { step(from.add(last), to.add(last)) };
+    }
+
+    /// The same two pages abreast, but for what is left of less than two.
+    ///
+    /// # Safety
+    /// As [`copy`].
+    #[target_feature(enable = "avx")]
+    pub unsafe fn copy_abreast(from: *const u8, to: *mut u8, len: usize) {
+        if from.addr().abs_diff(to.addr()) < len {
+            // SAFETY: as the caller promises
+            return unsafe { std::ptr::copy(from, to, len) };
+        }
+        let paired = len - len % (2 * PAGE);
+        for two in (0..paired).step_by(2 * PAGE) {
+            for at in (two..two + PAGE).step_by(STEP) {
+                // SAFETY: - there are two pages from `two` on (`paired`), and in each of them a step's bytes from here on
+                unsafe {
+                    step(from.add(at), to.add(at));
+                    step(from.add(at + PAGE), to.add(at + PAGE));
+                }
+            }
+        }
+        // SAFETY: - the bytes behind these pages, as the caller promises
+        unsafe { super::copy(from.add(paired), to.add(paired), len - paired) }
     }
 
     /// The same past the caches, at least two steps.
@@ -157,11 +227,11 @@ mod x86_64 {
 mod tests {
     use super::*;
 
-    const LENGTHS: [usize; 18] = [
+    const LENGTHS: [usize; 23] = [
         0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 16_384, 65_535, 65_536, 65_663, 262_143,
-        262_144, 262_145, 300_001,
+        262_144, 262_145, 300_001, 524_288, 720_896, 720_897, 1_048_575, 1_048_576,
     ];
-    const WAYS: [unsafe fn(*const u8, *mut u8, usize); 3] = [copy, copy_past_caches, copy_afar];
+    const WAYS: [Copy; 4] = [copy, copy_abreast, copy_past_caches, copy_afar];
 
     fn numbers(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 31 + i / 251) as u8).collect()

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::memory::Memory;
-use super::{Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport};
+use super::{Caches, Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -29,21 +29,21 @@ pub struct Faulty<T> {
     chance: fastrand::Rng,
     held: Vec<Event>,
     open: bool,
-    cache: Option<u64>,
+    caches: Caches,
     max_put: usize,
 }
 
 impl<T: Transport> Faulty<T> {
     /// Makes `inner` worse.
     pub fn new(inner: T, faults: Faults, seed: u64) -> Self {
-        let (chance, cache, max_put) =
-            (fastrand::Rng::with_seed(seed), inner.cache(), inner.limits().max_put);
-        Faulty { inner, faults, chance, held: Vec::new(), open: true, cache, max_put }
+        let (chance, caches, max_put) =
+            (fastrand::Rng::with_seed(seed), inner.caches(), inner.limits().max_put);
+        Faulty { inner, faults, chance, held: Vec::new(), open: true, caches, max_put }
     }
 
-    /// The same that has a cache of so many bytes.
-    pub fn with_cache(self, bytes: u64) -> Self {
-        Faulty { cache: Some(bytes), ..self }
+    /// The same that has such caches.
+    pub fn with_caches(self, caches: Caches) -> Self {
+        Faulty { caches, ..self }
     }
 
     /// The same that takes puts of so many bytes at most.
@@ -86,8 +86,8 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.span()
     }
 
-    fn cache(&self) -> Option<u64> {
-        self.cache
+    fn caches(&self) -> Caches {
+        self.caches
     }
 
     fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering, fence};
 
 use memmap2::{MmapMut, MmapRaw};
 
-use super::copy::{copy, copy_past_caches};
+use super::copy::{Gait, copy};
 use super::segment::{Label, Mapping, Segment};
 use crate::error::{Error, Result};
 
@@ -184,21 +184,16 @@ impl Memory {
 
     /// Copies `len` bytes from `from` of another memory to `to` of this one. Panics where a range is exceeded.
     pub(crate) fn copy(&self, to: usize, other: &Memory, from: usize, len: usize) {
+        self.copy_in(Gait::Straight, to, other, from, len);
+    }
+
+    /// The same in some gait.
+    pub(crate) fn copy_in(&self, gait: Gait, to: usize, other: &Memory, from: usize, len: usize) {
         self.check(to, len);
         other.check(from, len);
         // SAFETY: - both ranges are checked and alive
-        //         - `copy` allows that they overlap
-        unsafe { copy(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len) }
-    }
-
-    /// The same past the caches.
-    pub(crate) fn copy_past_caches(&self, to: usize, other: &Memory, from: usize, len: usize) {
-        self.check(to, len);
-        other.check(from, len);
-        // SAFETY: as in `copy`
-        unsafe {
-            copy_past_caches(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len);
-        }
+        //         - all gaits allow that they overlap
+        unsafe { gait.copy()(other.address().as_ptr().add(from), self.address().as_ptr().add(to), len) }
     }
 
     /// Has the processor fetch the cache lines of some bytes, as far as they lie in the range, without waiting for them.

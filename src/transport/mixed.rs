@@ -13,7 +13,9 @@ use super::fabric::Fabric;
 use super::memory::Memory;
 use super::shm::Shm;
 use super::wait;
-use super::{Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport};
+use super::{
+    Caches, Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport,
+};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -115,8 +117,8 @@ impl Transport for Mixed {
         self.near.span()
     }
 
-    fn cache(&self) -> Option<u64> {
-        self.near.cache()
+    fn caches(&self) -> Caches {
+        self.near.caches()
     }
 
     fn key(&self, keys: RemoteKeys, peer: Rank) -> RemoteKey {

@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
+pub use copy::Gait;
 use memory::Memory;
 
 /// The 32 bits that travel with a put.
@@ -90,6 +91,15 @@ pub struct Segment {
     pub len: usize,
 }
 
+/// What a core finds what it looks for in, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Caches {
+    /// What the core has for itself; 0 where that is not known.
+    pub own: u64,
+    /// This rank's share of what cores share, if that is known.
+    pub share: Option<u64>,
+}
+
 /// One put: the segments of `from`, gathered in their order into one run at `to_offset` of the peer's region `to`.
 #[derive(Clone, Copy)]
 pub struct Put<'a> {
@@ -114,9 +124,8 @@ pub struct Put<'a> {
     pub attended: bool,
     /// Whether it goes to where its peer's user has its data, all of a leg, and not into memory that serves many calls.
     pub for_user: bool,
-    /// Whether the call that it is a part of moves so much that the [cache](Transport::cache) does not hold it until it is
-    /// looked for.
-    pub past_caches: bool,
+    /// How it is copied, where a core does that.
+    pub gait: Gait,
 }
 
 impl Put<'_> {
@@ -234,9 +243,9 @@ pub trait Transport: Send {
         0
     }
 
-    /// This rank's share of the bytes of the cache that it and its peers move bytes through, if that is known.
-    fn cache(&self) -> Option<u64> {
-        None
+    /// What it and its peers move bytes through.
+    fn caches(&self) -> Caches {
+        Caches::default()
     }
 
     /// Makes memory ready for puts from it and into it, of whatever kind it is.

@@ -14,8 +14,8 @@ use crate::fold::AnyFold;
 use crate::plan::layout::Layout;
 use crate::plan::{Landing, Plan, Side};
 use crate::rank::Rank;
-use crate::transport::Region;
 use crate::transport::memory::Memory;
+use crate::transport::{Gait, Region};
 
 /// How an operation's blocks travel.
 pub enum Path {
@@ -90,8 +90,8 @@ pub struct Parts {
     pub rule: Rule,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<AnyFold>,
-    /// Whether its copies go past the caches.
-    pub past_caches: bool,
+    /// How it copies.
+    pub gait: Gait,
 }
 
 /// How many bytes two ranks mean, where they do not mean the same.
@@ -126,7 +126,7 @@ pub struct Course {
     pub pace: Pace,
     pub rule: Rule,
     fold: Option<AnyFold>,
-    pub past_caches: bool,
+    pub gait: Gait,
     /// Which start this is, from 0; `None` before the first.
     started: Option<u32>,
     /// The run is not at its beginning any more.
@@ -145,7 +145,7 @@ fn is_short(plan: &dyn Plan) -> bool {
 
 impl Course {
     pub fn new(parts: Parts) -> Self {
-        let Parts { call, number, group, plan, layout, path, pace, rule, fold, past_caches } = parts;
+        let Parts { call, number, group, plan, layout, path, pace, rule, fold, gait } = parts;
         let small = matches!(path, Path::Slots { .. });
         let (plan, legs) = if small || is_short(&*plan) {
             let plan: Box<dyn Plan> = Box::new(Noted::new(plan));
@@ -168,7 +168,7 @@ impl Course {
             pace,
             rule,
             fold,
-            past_caches,
+            gait,
             started: None,
             used: false,
             attended: false,
@@ -299,7 +299,7 @@ impl Course {
             memory: self.to(),
             fold: self.fold.as_deref(),
             signature: &self.call.signature,
-            past_caches: self.past_caches,
+            gait: self.gait,
         }
     }
 

@@ -13,6 +13,7 @@ use crate::engine::leg::{Stretches, total};
 use crate::engine::task::Operands;
 use crate::fold::Fold;
 use crate::plan::{Landing, Needs, Plan, Round, Side};
+use crate::transport::Gait;
 use crate::transport::memory::Memory;
 
 /// Rounds of the longest line: the plans of small calls have fewer, but for chains of many ranks.
@@ -84,7 +85,7 @@ impl<'e> Errand<'e> {
 
     /// Where what arrives lands.
     pub fn shore(&self) -> Shore<'_> {
-        Shore { memory: self.to, fold: self.fold, signature: &self.call.signature, past_caches: false }
+        Shore { memory: self.to, fold: self.fold, signature: &self.call.signature, gait: Gait::Straight }
     }
 }
 

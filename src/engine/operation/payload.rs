@@ -6,6 +6,7 @@ use crate::engine::leg::Stretch;
 use crate::error::{Error, Result};
 use crate::fold::Fold;
 use crate::plan::Landing;
+use crate::transport::Gait;
 use crate::transport::memory::Memory;
 
 /// Changes bytes, given as many others.
@@ -13,8 +14,8 @@ pub type Act<'a> = dyn FnMut(&mut [u8], &[u8]) -> Result<()> + 'a;
 
 /// A string of bytes that is stored, or combined with what this rank has. Some of it may lie elsewhere than the rest.
 pub trait Bytes {
-    /// Copies `len` of them, from `from` on, to `at` of a memory; where they are many, perhaps past the caches.
-    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, past_caches: bool);
+    /// Copies `len` of them, from `from` on, to `at` of a memory; in this gait, where they are many.
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, gait: Gait);
 
     /// Lets `act` change `len` bytes at `at` of a memory, given as many of these from `from` on: at once, or part by
     /// part.
@@ -50,7 +51,7 @@ impl Payload<'_> {
 }
 
 impl Bytes for Payload<'_> {
-    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, _: bool) {
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, _: Gait) {
         match self {
             Payload::InSlot(memory, start, _) => to.copy(at, memory, start + from, len),
             Payload::Copied(copy) => to.write(at, &copy[from..from + len]),
@@ -74,8 +75,8 @@ pub struct Shore<'t> {
     pub fold: Option<&'t dyn Fold>,
     /// Of which call, for errors.
     pub signature: &'t Signature,
-    /// Whether what is stored goes past the caches.
-    pub past_caches: bool,
+    /// How what is stored is copied.
+    pub gait: Gait,
 }
 
 impl Shore<'_> {
@@ -84,7 +85,7 @@ impl Shore<'_> {
         let mut at = 0;
         for stretch in into {
             match landing {
-                Landing::Store => from.store(at, self.memory, stretch.at, stretch.len, self.past_caches),
+                Landing::Store => from.store(at, self.memory, stretch.at, stretch.len, self.gait),
                 _ => from.combine(at, self.memory, stretch.at, stretch.len, &mut |mine, theirs| {
                     self.fold(mine, theirs, landing)
                 })?,

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::plan::Landing;
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{RemoteKey, Segment, Sight, Transport};
+use crate::transport::{Gait, RemoteKey, Segment, Sight, Transport};
 
 /// Bytes of a source's memory, in the order in which they are taken.
 pub struct Shown {
@@ -140,11 +140,10 @@ impl Shown {
 }
 
 impl Bytes for Shown {
-    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, past_caches: bool) {
-        let copy = if past_caches { Memory::copy_past_caches } else { Memory::copy };
+    fn store(&self, from: usize, to: &Memory, at: usize, len: usize, gait: Gait) {
         // A copy does not fail.
         let _ = self.each(from, len, |done, start, len| {
-            copy(to, at + done, &self.memory, start, len);
+            to.copy_in(gait, at + done, &self.memory, start, len);
             Ok(())
         });
     }
@@ -212,7 +211,8 @@ mod tests {
                 to.read(7, &mut bytes);
                 bytes
             };
-            shown.store(from, &to, 7, len, from % 2 == 0);
+            let gaits = [Gait::Straight, Gait::Abreast, Gait::PastCaches];
+            shown.store(from, &to, 7, len, gaits[from % gaits.len()]);
             prop_assert_eq!(read(&to), &expected[from..from + len]);
             let mut double = |mine: &mut [u8], theirs: &[u8]| {
                 mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine = mine.wrapping_add(*theirs));

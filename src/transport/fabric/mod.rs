@@ -388,7 +388,7 @@ mod tests {
     use super::quirks::Quirk;
     use super::*;
     use crate::boot::Exchange;
-    use crate::transport::conformance;
+    use crate::transport::{Gait, conformance};
 
     fn open(provider: &str, place: Place, exchange: &mut dyn Exchange) -> Result<Fabric> {
         let mut fabric = Fabric::open(&choice(provider), place)?;
@@ -484,7 +484,7 @@ mod tests {
             token,
             attended: true,
             for_user: true,
-            past_caches: false,
+            gait: Gait::Straight,
         }
     }
 

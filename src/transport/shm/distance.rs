@@ -12,10 +12,7 @@ use std::time::{Duration, Instant};
 use super::sights::Sights;
 use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::Sight;
-use crate::transport::copy::{copy, copy_afar};
-
-/// Copies bytes from one place to another.
-pub type Copy = unsafe fn(*const u8, *mut u8, usize);
+use crate::transport::copy::{Copy, copy_afar};
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far.
 const TRIAL: [u32; 2] = [16, 256];
@@ -60,20 +57,20 @@ impl Distance {
         Distance { traffic: Traffic::heavy(), ..Distance::default() }
     }
 
-    /// Makes a copy of so many bytes to the peer in the manner that suits.
-    pub fn copy(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
+    /// Makes a copy of so many bytes to the peer in the manner that suits, which is `near` where its lines are.
+    pub fn copy(&mut self, bytes: usize, near: Copy, make: impl FnOnce(Copy)) {
         if bytes < TELLING || !self.is_due() {
-            return make(if self.far { copy_afar } else { copy });
+            return make(if self.far { copy_afar } else { near });
         }
         let start = Instant::now();
-        make(copy);
+        make(near);
         self.learn(bytes, start.elapsed());
     }
 
     /// The same into a window, timed as a put that tells of the [traffic](Traffic).
-    pub fn copy_timed(&mut self, bytes: usize, make: impl FnOnce(Copy)) {
+    pub fn copy_timed(&mut self, bytes: usize, near: Copy, make: impl FnOnce(Copy)) {
         let start = Instant::now();
-        self.copy(bytes, make);
+        self.copy(bytes, near, make);
         self.traffic.learn(bytes, start.elapsed());
     }
 

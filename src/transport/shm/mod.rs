@@ -57,7 +57,8 @@ use super::memory::Memory;
 use super::segment::{Segment, nonce};
 use super::wait::{Bed, Sleeper};
 use super::{
-    Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Sight, Transport, wait,
+    Caches, Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Sight, Transport,
+    wait,
 };
 use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
@@ -107,8 +108,8 @@ pub struct Shm {
     span: usize,
     /// Bytes of the chunks through which peers put to this rank.
     chunks: usize,
-    /// See [`Transport::cache`].
-    cache: Option<u64>,
+    /// See [`Transport::caches`].
+    caches: Caches,
     open: bool,
     board: Board,
     notices: Reader,
@@ -159,7 +160,7 @@ impl Shm {
             near: Box::default(),
             span: 0,
             chunks: 0,
-            cache: None,
+            caches: Caches::default(),
             open: true,
             board,
             notices: Reader::new(NOTICES as u64 / 8),
@@ -240,7 +241,7 @@ impl Shm {
         }
         self.span = vicinity.span(self.place.size);
         self.chunks = vicinity.chunks(self.place.size);
-        self.cache = vicinity.share();
+        self.caches = vicinity.caches();
         // Who names a way gets it for all that it is a way for.
         self.near = if wanted.is_none() { vicinity.near } else { Box::default() };
         Ok(())
@@ -494,8 +495,8 @@ impl Transport for Shm {
         self.span
     }
 
-    fn cache(&self) -> Option<u64> {
-        self.cache
+    fn caches(&self) -> Caches {
+        self.caches
     }
 
     fn is_quiet(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::bell::wake;
 use super::card::Card;
-use super::distance::{Copy, Distance};
+use super::distance::Distance;
 use super::joint::{self, Begun};
 use super::peer::{self, Handles, Peer, Reach, Windows};
 use super::regions::{Target, lock};
@@ -16,10 +16,10 @@ use super::way::Way;
 use super::{Run, Shm};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
-use crate::transport::copy::{copy, copy_past_caches};
+use crate::transport::copy::{Copy, copy};
 use crate::transport::memory::{LINE, Memory};
 use crate::transport::segment::Label;
-use crate::transport::{Message, Notice, Posted, Put};
+use crate::transport::{Gait, Message, Notice, Posted, Put};
 
 /// Puts of so many bytes are copied in a moment. All but what streams are [`Posted::Done`].
 pub(super) const INJECT: usize = 4096;
@@ -74,7 +74,7 @@ impl Shm {
                 to.claim(to_offset, len);
                 write(copy, into);
             }
-            false => distance.copy(len, |copy| write(copy, into)),
+            false => distance.copy(len, copy, |copy| write(copy, into)),
         })
     }
 
@@ -142,12 +142,12 @@ impl Shm {
             //         - the segments lie in their region (`check`)
             unsafe { gather(copy, &put.from.memory, put.segments, into) }
         };
-        self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| match put.past_caches {
-            true => write(copy_past_caches, into),
+        self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| match put.gait.copy() {
+            past if put.gait == Gait::PastCaches => write(past, into),
             // Many short runs take their time wherever they go.
-            false if put.segments.len() > 1 => write(copy, into),
-            false if manner == Manner::Timed => distance.copy_timed(len, |copy| write(copy, into)),
-            false => distance.copy(len, |copy| write(copy, into)),
+            near if put.segments.len() > 1 => write(near, into),
+            near if manner == Manner::Timed => distance.copy_timed(len, near, |copy| write(copy, into)),
+            near => distance.copy(len, near, |copy| write(copy, into)),
         })
     }
 
@@ -200,7 +200,7 @@ impl Shm {
 
     /// Puts into a window: straight, or through the peer's chunks, if it has some.
     fn put_into_window(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
-        let may = put.attended && put.for_user && !put.past_caches && TRAFFIC.contains(&len);
+        let may = put.attended && put.for_user && put.gait != Gait::PastCaches && TRAFFIC.contains(&len);
         let may = may && self.has_rounds(put.peer);
         let Peer { card, board, distance, .. } = &mut self.peers[put.peer as usize];
         let board = if may { board.of(card, self.place.size as usize).ok() } else { None };

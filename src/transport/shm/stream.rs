@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::Run;
 use super::bell::wake;
 use super::board::{CHUNK, CHUNKS, Chunk, Chunks, Destination, Origin};
-use super::distance::{Copy, Distance};
+use super::distance::Distance;
 use super::joint::{Carried, Offer};
 use super::peer::{Handles, Peer, Reach};
 use super::puts::gather;
@@ -19,7 +19,7 @@ use super::regions::{PRIVATE, Regions};
 use super::ring::{Place, Reader};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
-use crate::transport::copy::copy;
+use crate::transport::copy::{Copy, copy};
 use crate::transport::memory::Memory;
 use crate::transport::segment::{Label, Segment};
 use crate::transport::{Event, Notice, Put, Token};
@@ -166,7 +166,7 @@ impl Outflow {
         // SAFETY: as above
         let bytes = unsafe { &raw mut (*chunk).bytes }.cast::<u8>();
         match distance {
-            Some(distance) => distance.copy(room, |copy| self.copy(copy, bytes, room)),
+            Some(distance) => distance.copy(room, copy, |copy| self.copy(copy, bytes, room)),
             None => self.copy(copy, bytes, room),
         }
         self.to.address = self.to.address.wrapping_add(room as u64);

@@ -2,7 +2,7 @@ use super::board::{CHUNK, CHUNKS as ALL_CHUNKS};
 use super::*;
 use crate::boot::Exchange;
 use crate::transport::memory::Memory;
-use crate::transport::{Region, Report, conformance};
+use crate::transport::{Gait, Region, Report, conformance};
 
 fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
     let mut shm = Shm::open(place)?;
@@ -74,7 +74,7 @@ fn where_lines_go_to_and_fro_windows_are_put_through_chunks_if_their_rank_has_so
             token: 0,
             attended,
             for_user: true,
-            past_caches: false,
+            gait: Gait::Straight,
         };
         assert_ne!(one.put(&put).unwrap(), Posted::Busy);
     };
@@ -290,7 +290,7 @@ fn all_put_to_all(way: Way, segments: &[Run]) {
                         token,
                         attended: true,
                         for_user: true,
-                        past_caches: false,
+                        gait: Gait::Straight,
                     };
                     let posted = loop {
                         match shm.put(&put).unwrap() {
@@ -346,7 +346,7 @@ fn a_stream_that_nobody_takes_is_let_go_of_at_the_end() {
         token: 0,
         attended: true,
         for_user: true,
-        past_caches: false,
+        gait: Gait::Straight,
     };
     assert_eq!(all[1].put(&put).unwrap(), Posted::Pending);
     all[0].shut_down();
@@ -380,7 +380,7 @@ fn offered() -> (Shm, Shm, [Region; 2]) {
         token: 7,
         attended: true,
         for_user: true,
-        past_caches: false,
+        gait: Gait::Straight,
     };
     let Peer { card, board, chunks, .. } = &mut all[1].peers[0];
     let label = board.of(card, 2).ok().and_then(Board::chunks).unwrap();
@@ -453,7 +453,7 @@ fn a_long_put_past_the_caches_is_seen_whole_when_its_notice_is() {
                 let mut events = Vec::new();
                 let mut exchange = |notice, len| {
                     let (segments, to_offset) = (&[Run { offset: 0, len }], LEN as u64);
-                    let (report, token, attended, past_caches) = (Report::Sent, 0, true, true);
+                    let (report, token, attended) = (Report::Sent, 0, true);
                     let long = Put {
                         peer,
                         from,
@@ -465,7 +465,7 @@ fn a_long_put_past_the_caches_is_seen_whole_when_its_notice_is() {
                         token,
                         attended,
                         for_user: true,
-                        past_caches,
+                        gait: Gait::PastCaches,
                     };
                     put(&mut shm, &mut events, &long);
                     while !events.contains(&Event::Notice(notice)) {
@@ -535,7 +535,7 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                                     token: 0,
                                     attended: true,
                                     for_user: true,
-                                    past_caches: false,
+                                    gait: Gait::Straight,
                                 },
                             );
                         }
@@ -577,7 +577,7 @@ fn a_put_is_seen_whole_when_its_notice_is() {
                         token: 0,
                         attended: true,
                         for_user: true,
-                        past_caches: false,
+                        gait: Gait::Straight,
                     })
                     .unwrap();
                 }
@@ -657,7 +657,7 @@ fn in_a_crowd_what_is_long_streams_between_cores_that_share_a_cache() {
             token: 0,
             attended,
             for_user: true,
-            past_caches: false,
+            gait: Gait::Straight,
         };
         let posted = all[0].put(&put).unwrap();
         assert_ne!(posted, Posted::Busy);
@@ -709,7 +709,7 @@ fn what_breaks_the_contract_is_refused_with_its_numbers() {
         token: 0,
         attended: true,
         for_user: true,
-        past_caches: false,
+        gait: Gait::Straight,
     };
     let outside = [Run { offset: 1, ..good[0] }];
     for bad in [put(1, &good, 0), put(0, &outside, 0)] {
@@ -749,7 +749,7 @@ fn a_put_to_oneself_beyond_ones_regions_is_refused_and_nothing_is_written() {
                 token: 0,
                 attended: true,
                 for_user: true,
-                past_caches: false,
+                gait: Gait::Straight,
             };
             let error = shm.put(&put).unwrap_err().to_string();
             assert!(error.contains("8 bytes at "), "{error}");
@@ -782,7 +782,7 @@ fn a_window_that_was_put_away_is_no_more_found_though_its_descriptor_is_another_
         token: 0,
         attended: true,
         for_user: true,
-        past_caches: false,
+        gait: Gait::Straight,
     };
     let error = shm.put(&put).unwrap_err().to_string();
     // Its number may be another test's by now, or nobody's.

@@ -1,5 +1,7 @@
 //! Who shares a cache, and what room there is in it.
 
+use crate::abreast;
+use crate::transport::Caches;
 #[cfg(doc)]
 use crate::transport::Transport;
 
@@ -8,7 +10,7 @@ use crate::transport::Transport;
 const CROWDED_SHARE: u64 = 8;
 const MOST_CROWDED: usize = 1 << 20;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
-const OWN_CACHE: usize = if cfg!(miri) { 0 } else { 1 << 20 };
+const OWN_CACHE: usize = if cfg!(miri) { 0 } else { abreast::CACHE as usize };
 const LARGEST_OWN_CACHE: usize = 4 << 20;
 
 /// Where a rank's peers are.
@@ -46,8 +48,13 @@ impl Vicinity {
         bytes.checked_ilog2().map_or(0, |power| 1 << power)
     }
 
+    /// What a rank's bytes go through.
+    pub(super) fn caches(&self) -> Caches {
+        Caches { own: own_cache() as u64, share: self.share() }
+    }
+
     /// One rank's share of the cache.
-    pub(super) fn share(&self) -> Option<u64> {
+    fn share(&self) -> Option<u64> {
         self.cache.map(|bytes| bytes / self.sharing.max(1) as u64)
     }
 }

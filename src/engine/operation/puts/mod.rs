@@ -19,7 +19,7 @@ use crate::engine::staging::{STAGES, Staging, offset_there};
 use crate::error::Result;
 use crate::plan::Side;
 use crate::rank::Rank;
-use crate::transport::{Posted, Put, Region, Report, Segment};
+use crate::transport::{Gait, Posted, Put, Region, Report, Segment};
 use shared::{Early, Showing, Unread};
 use target::{Offer, Target};
 
@@ -300,7 +300,7 @@ impl Puts {
             token: 0,
             attended: course.attended,
             for_user: !leg.shared,
-            past_caches: course.past_caches,
+            gait: course.gait,
         };
         let posted = io.put(course.number, put)?;
         if posted != Posted::Busy {
@@ -331,7 +331,7 @@ impl Puts {
             attended: course.attended,
             for_user: false,
             // Its target is about to read it.
-            past_caches: false,
+            gait: Gait::Straight,
         };
         let posted = io.put(course.number, put)?;
         if posted != Posted::Busy {

@@ -14,6 +14,7 @@ use crate::engine::run::Order;
 use crate::error::Result;
 use crate::plan::Side;
 use crate::rank::Rank;
+use crate::transport::Gait;
 
 /// A leg that was shown before its target was ready, and of which the first bytes wait for that.
 pub struct Early {
@@ -55,7 +56,7 @@ impl Puts {
         io: &mut Io,
     ) -> Option<Share> {
         let target = &self.targets[target];
-        let is_put = leg.staged.left() == 0 && course.attended && !course.past_caches;
+        let is_put = leg.staged.left() == 0 && course.attended && course.gait != Gait::PastCaches;
         let put = if is_put { total(&leg.direct) } else { 0 };
         let Path::Direct(ends) = &course.path else { return None };
         let look = || {

@@ -9,7 +9,7 @@ use circulant::comm::meeting::Meeting;
 use circulant::error::Result;
 use circulant::rank::Rank;
 use circulant::transport::{
-    Event, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Token, Transport,
+    Event, Gait, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Report, Segment, Token, Transport,
 };
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,7 @@ impl Puts {
             token,
             attended: true,
             for_user: true,
-            past_caches: false,
+            gait: Gait::Straight,
         };
         loop {
             match self.transport.put(&put)? {
