@@ -11,7 +11,7 @@ use crate::abreast::PAGE;
 /// Bytes of the slices from which on they go two pages abreast: whoever wants that gives so many at a time.
 pub(super) const ABREAST: usize = 8 * PAGE;
 /// Bytes of one page before it is the other's turn.
-const TURN: usize = 128;
+const TURN: usize = 256;
 
 /// `mine = f(mine, theirs)`, element by element, as far as both reach.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
