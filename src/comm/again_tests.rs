@@ -10,7 +10,7 @@ use crate::comm::request::Prepared;
 use crate::fold::element::Element;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::{Faults, Faulty};
-use crate::transport::shm::{ROUNDS, SHOWN_AFAR, Shm, Vicinity};
+use crate::transport::shm::{ABREAST, ROUNDS, SHOWN_AFAR, Shm, Vicinity};
 use crate::transport::{Caches, Gait};
 
 /// Times that each call is made.
@@ -375,14 +375,15 @@ fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
 #[test]
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
 fn what_goes_past_a_small_cache_or_abreast_arrives() {
-    let past = Caches { own: 0, share: Some(4096) };
-    // As much as a part of those calls touches.
-    let abreast = Caches { own: (SHARED * size_of::<u64>()) as u64, share: None };
+    let past = Caches { own: None, share: Some(4096) };
+    let abreast = Caches { own: Some((SHARED * size_of::<u64>()) as u64), share: None };
+    let before = ABREAST.load(Ordering::Relaxed);
     for (p, caches) in [2, 3].into_iter().flat_map(|p| [(p, past), (p, abreast)]) {
         let ranks = || sharing(p, |shm| Box::new(late_and_busy(shm).with_caches(caches)));
         again_and_again(ranks());
         with_windows_and_with_slices(ranks());
     }
+    assert!(ABREAST.load(Ordering::Relaxed) > before, "vectors of `SHARED` elements");
 }
 
 #[test]
@@ -391,7 +392,7 @@ fn a_call_copies_as_what_it_touches_fits_the_caches() {
     const OWN: u64 = 1024;
     const SHARE: u64 = 65536;
     let of = |caches| sharing(1, |shm| Box::new(late_and_busy(shm).with_caches(caches)));
-    let known = of(Caches { own: OWN, share: Some(SHARE) });
+    let known = of(Caches { own: Some(OWN), share: Some(SHARE) });
     let gait = |touched, folds| known[0].world.engine().gait(touched, folds);
     for (touched, expected) in [
         (0, Gait::Straight),
@@ -406,8 +407,17 @@ fn a_call_copies_as_what_it_touches_fits_the_caches() {
     }
     let folded = [SHARE * 6 / 5, SHARE * 5 / 4].map(|touched| gait(touched, true));
     assert_eq!(folded, [Gait::Straight, Gait::PastCaches], "what is folded stays longer");
+    let alone = of(Caches { own: Some(OWN), share: None });
+    assert_eq!(alone[0].world.engine().gait(OWN, true), Gait::Abreast);
+    assert_eq!(alone[0].world.engine().gait(SHARE, true), Gait::Straight, "nobody knows what others take");
+    let tiny = of(Caches { own: Some(OWN), share: Some(OWN / 2) });
+    assert_eq!(
+        tiny[0].world.engine().gait(OWN, false),
+        Gait::PastCaches,
+        "what holds nothing needs no turns"
+    );
     let unknown = of(Caches::default());
-    for touched in [1, OWN, SHARE, u64::MAX] {
+    for touched in [0, 1, OWN, SHARE, u64::MAX] {
         assert_eq!(unknown[0].world.engine().gait(touched, false), Gait::Straight, "{touched} bytes");
     }
 }

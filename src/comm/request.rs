@@ -42,7 +42,7 @@ pub(super) struct Move {
     pub target: Memory,
     pub to: usize,
     pub len: usize,
-    /// How.
+    /// How they are copied.
     pub gait: Gait,
 }
 

@@ -219,7 +219,7 @@ impl Engine {
         let Caches { own, share: cache } = self.io.transport.caches();
         match cache {
             Some(bytes) if touched as f64 > share * bytes as f64 => Gait::PastCaches,
-            _ if abreast::suits(touched, own) => Gait::Abreast,
+            _ if own.is_some_and(|bytes| abreast::suits(touched, bytes)) => Gait::Abreast,
             _ => Gait::Straight,
         }
     }

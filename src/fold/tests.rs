@@ -229,35 +229,6 @@ fn every_operator_on_every_type_is_as_serially() {
     assert_eq!(tried, Type::ALL.iter().copied().collect());
 }
 
-/// Sums of so many bytes, about as many as a core's cache has: which pages go abreast shows in no result.
-fn long_sums<T: Sample + Pod>(rng: &mut Rng)
-where
-    Sum: Operator<T>,
-{
-    let unit = size_of::<T>();
-    let ends = [256 << 10, 704 << 10].map(|end| end / unit);
-    for len in ends.into_iter().flat_map(|end| [end - 1, end, end + 1]).chain([300_007 / unit]) {
-        let mut one = || (0..len).map(|_| T::any(rng)).collect::<Vec<T>>();
-        let (mut mine, theirs) = (one(), one());
-        let serial = mine.iter().zip(&theirs).map(|(&a, &b)| T::serial(Op::Sum, a, b).unwrap());
-        let serial: Vec<T> = serial.collect();
-        of::<T, _>(Sum)
-            .fold(bytemuck::cast_slice_mut(&mut mine), bytemuck::cast_slice(&theirs), false)
-            .unwrap();
-        assert!(mine.iter().zip(serial).all(|(&sum, serial)| sum.same(serial)), "{len} elements");
-    }
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "it adds up millions")]
-fn sums_of_any_length_are_as_serially() {
-    let mut rng = Rng::with_seed(5);
-    long_sums::<u8>(&mut rng);
-    long_sums::<i32>(&mut rng);
-    long_sums::<f64>(&mut rng);
-    long_sums::<Complex<f64>>(&mut rng);
-}
-
 /// The bits of `a ∘ b`.
 fn bits<T: Element, O: Operator<T>>(operator: &O, a: T, b: T) -> T {
     let mut mine = [a];

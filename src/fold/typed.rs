@@ -12,10 +12,9 @@ use std::sync::Arc;
 
 use super::element::{self, Element, Unfit};
 use super::kinds::Type;
-use super::loops::ABREAST;
 use super::operators::Operator;
 use super::{AnyFold, Fold};
-use crate::abreast;
+use crate::abreast::{CACHE, suits};
 
 /// Bytes that are folded at a time: what is looked through, or copied, is then in the first-level cache.
 const STEP: usize = 16 << 10;
@@ -84,13 +83,20 @@ impl<T: Element, O: Operator<T>> Fold for Typed<T, O> {
             return Err(format!("{name} of {mine} and {theirs} bytes, in elements of {unit} bytes"));
         }
         // Most folds are short. Of no bytes there is no telling whether they begin as elements do.
-        if (1..=STEP).contains(&mine.len()) {
+        if (1..=STEP).contains(&mine.len()) || goes_whole::<T>(mine, theirs) {
             return self.bytes(mine, theirs, before);
         }
-        let step = if abreast::suits(2 * mine.len() as u64, abreast::CACHE) { ABREAST } else { STEP };
-        let step = (step / self.unit()).max(1) * self.unit();
+        let step = (STEP / self.unit()).max(1) * self.unit();
         mine.chunks_mut(step).zip(theirs.chunks(step)).try_for_each(|(m, t)| self.bytes(m, t, before))
     }
+}
+
+/// Whether the operator's loop had better have all of it, to go two pages abreast: of numbers that are neither looked
+/// through nor copied.
+fn goes_whole<T: Element>(mine: &[u8], theirs: &[u8]) -> bool {
+    let numbers = !matches!(Type::of::<T>(), Type::Bool | Type::Users);
+    let is_aligned = |bytes: &[u8]| bytes.as_ptr().cast::<T>().is_aligned();
+    numbers && is_aligned(mine) && is_aligned(theirs) && suits(2 * mine.len() as u64, CACHE)
 }
 
 fn copy<T: Element>(bytes: &[u8]) -> Result<Vec<T>, String> {

@@ -4,22 +4,21 @@
 //! second-level cache on AMD's. On some of them (from Zen 3 on) its speed depends on where in their pages source and target
 //! begin, and on whose cache the lines are in: chunks of 16 KiB from core to core take then 2.7 times as long (two ranks,
 //! broadcast of 256 KiB: 23 µs and 8.7), 512 KiB that begin at bytes 4 and 8 of a page 13 times. It is known as
-//! <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. Longer runs are the library's, which goes past the caches where
-//! that is better.
+//! <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. Runs of 1 MiB and more are the C library's, which goes past the
+//! caches where that is better.
 
-#[cfg(any(doc, all(target_arch = "x86_64", not(miri))))]
-use crate::abreast;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::abreast::PAGE;
 
 /// Copies bytes from one place to another.
-pub type Copy = unsafe fn(*const u8, *mut u8, usize);
+pub type CopyFn = unsafe fn(*const u8, *mut u8, usize);
 
 /// How a call's bytes are copied, by how many it touches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gait {
     /// One after the other.
-    #[default]
     Straight,
-    /// Two pages [abreast], as a core's own cache holds them just about.
+    /// Two pages abreast, as all that is touched is about as large as a core's own cache.
     Abreast,
     /// Past the caches, which do not hold them until they are looked for.
     PastCaches,
@@ -27,7 +26,7 @@ pub enum Gait {
 
 impl Gait {
     /// What copies so.
-    pub(crate) fn copy(self) -> Copy {
+    pub(crate) fn copy(self) -> CopyFn {
         match self {
             Gait::Straight => copy,
             Gait::Abreast => copy_abreast,
@@ -89,13 +88,13 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy(from, to, len) }
 }
 
-/// The same two pages [abreast].
+/// The same two pages abreast.
 ///
 /// # Safety
 /// As [`copy`].
 unsafe fn copy_abreast(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if len >= 2 * abreast::PAGE && std::is_x86_feature_detected!("avx") {
+    if len >= 2 * PAGE && std::is_x86_feature_detected!("avx") {
         // SAFETY: - as the caller promises; the processor has the instructions (checked)
         return unsafe { x86_64::copy_abreast(from, to, len) };
     }
@@ -110,9 +109,10 @@ mod x86_64 {
     };
     use std::ops::Range;
 
-    use crate::abreast::PAGE;
+    use super::PAGE;
 
-    /// From where on, and up to where, the library may take the one instruction.
+    /// Where the C library may take the one instruction: up to the size of a core's own cache on AMD's processors, 1 MiB on
+    /// those of this table. Where it takes it for longer runs, too, it is good at it.
     pub const LENGTHS: Range<usize> = 1 << 10..1 << 20;
     /// Bytes of a step: a few lines, all of which are loaded before any is stored.
     pub const STEP: usize = 128;
@@ -227,11 +227,12 @@ mod x86_64 {
 mod tests {
     use super::*;
 
-    const LENGTHS: [usize; 23] = [
-        0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 16_384, 65_535, 65_536, 65_663, 262_143,
-        262_144, 262_145, 300_001, 524_288, 720_896, 720_897, 1_048_575, 1_048_576,
+    const LENGTHS: [usize; 29] = [
+        0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 8191, 8192, 8193, 8319, 9216, 16_383, 16_384,
+        65_535, 65_536, 65_663, 262_143, 262_144, 262_145, 300_001, 524_288, 720_896, 720_897, 1_048_575,
+        1_048_576,
     ];
-    const WAYS: [Copy; 4] = [copy, copy_abreast, copy_past_caches, copy_afar];
+    const WAYS: [CopyFn; 4] = [copy, copy_abreast, copy_past_caches, copy_afar];
 
     fn numbers(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 31 + i / 251) as u8).collect()

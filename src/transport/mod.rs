@@ -91,12 +91,12 @@ pub struct Segment {
     pub len: usize,
 }
 
-/// What a core finds what it looks for in, in bytes.
+/// Bytes of the caches that this rank and its peers move bytes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caches {
-    /// What the core has for itself; 0 where that is not known.
-    pub own: u64,
-    /// This rank's share of what cores share, if that is known.
+    /// Of its core's own; none where it has no core for itself, or moves none.
+    pub own: Option<u64>,
+    /// This rank's share of the one that cores share, if that is known.
     pub share: Option<u64>,
 }
 
@@ -243,7 +243,7 @@ pub trait Transport: Send {
         0
     }
 
-    /// What it and its peers move bytes through.
+    /// The caches that it and its peers move bytes through.
     fn caches(&self) -> Caches {
         Caches::default()
     }

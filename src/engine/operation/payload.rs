@@ -42,11 +42,16 @@ impl Payload<'_> {
     /// The first of them.
     pub fn copied(&self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        match self {
-            Payload::InSlot(memory, start, _) => memory.read(*start, &mut bytes),
-            Payload::Copied(copy) => bytes.copy_from_slice(&copy[..len]),
-        }
+        self.copy_to(&mut bytes);
         bytes
+    }
+
+    /// As many of the first of them.
+    pub fn copy_to(&self, bytes: &mut [u8]) {
+        match self {
+            Payload::InSlot(memory, start, _) => memory.read(*start, bytes),
+            Payload::Copied(copy) => bytes.copy_from_slice(&copy[..bytes.len()]),
+        }
     }
 }
 

@@ -6,8 +6,9 @@
 #![forbid(unsafe_code)]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::iter;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::course::Course;
 use super::payload::{Act, Bytes, Payload};
@@ -61,13 +62,15 @@ pub type Message = SmallVec<[u8; 128]>;
 
 /// Behind a message's head, its data: they say where the bytes of these stretches of a region are.
 pub fn message(head: &[u8], key: RemoteKey, stretches: &[Stretch]) -> Message {
-    let mut message = Message::from_slice(head);
-    let mut pair = |one: u64, other: u64| {
-        message.extend_from_slice(&one.to_le_bytes());
-        message.extend_from_slice(&other.to_le_bytes());
-    };
-    pair(0, key.key);
-    stretches.iter().for_each(|run| pair(key.base.wrapping_add(run.at as u64), run.len as u64));
+    let mut message: Message = smallvec![0; head.len() + PAIR * (1 + stretches.len())];
+    let (start, pairs) = message.split_at_mut(head.len());
+    start.copy_from_slice(head);
+    let runs = stretches.iter().map(|run| [key.base.wrapping_add(run.at as u64), run.len as u64]);
+    for (place, [one, other]) in
+        pairs.as_chunks_mut::<PAIR>().0.iter_mut().zip(iter::once([0, key.key]).chain(runs))
+    {
+        *place = (u128::from(other) << 64 | u128::from(one)).to_le_bytes();
+    }
     message
 }
 
@@ -82,7 +85,8 @@ impl Shown {
         if runs == 0 || len > from.room() {
             return Err(senseless());
         }
-        let words = from.copied(len);
+        let mut words: Message = smallvec![0; len];
+        from.copy_to(&mut words);
         let word = |at: usize| words[at..].first_chunk().map_or(0, |&eight| u64::from_le_bytes(eight));
         let memory = transport.view(peer, RemoteKey { base: 0, key: word(8) })?;
         let run = |i: usize| Segment { offset: word(PAIR * i) as usize, len: word(PAIR * i + 8) as usize };

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::sights::Sights;
 use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::Sight;
-use crate::transport::copy::{Copy, copy_afar};
+use crate::transport::copy::{CopyFn, copy_afar};
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far.
 const TRIAL: [u32; 2] = [16, 256];
@@ -58,7 +58,7 @@ impl Distance {
     }
 
     /// Makes a copy of so many bytes to the peer in the manner that suits, which is `near` where its lines are.
-    pub fn copy(&mut self, bytes: usize, near: Copy, make: impl FnOnce(Copy)) {
+    pub fn copy(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) {
         if bytes < TELLING || !self.is_due() {
             return make(if self.far { copy_afar } else { near });
         }
@@ -68,7 +68,7 @@ impl Distance {
     }
 
     /// The same into a window, timed as a put that tells of the [traffic](Traffic).
-    pub fn copy_timed(&mut self, bytes: usize, near: Copy, make: impl FnOnce(Copy)) {
+    pub fn copy_timed(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) {
         let start = Instant::now();
         self.copy(bytes, near, make);
         self.traffic.learn(bytes, start.elapsed());

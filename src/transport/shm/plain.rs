@@ -1,4 +1,4 @@
-//! Memory of two ranks for plain loads and stores: the bound that whatever goes through shared memory is measured by.
+//! Memory of two ranks for plain copies and sums, by which whatever goes through shared memory is measured.
 //!
 //! No put, no notice: a rank works on memory of its own with what the next rank has in its, both in segments
 //! as windows are. What lies there for others is written before they can know of it, and never again.

@@ -16,7 +16,7 @@ use super::way::Way;
 use super::{Run, Shm};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
-use crate::transport::copy::{Copy, copy};
+use crate::transport::copy::{CopyFn, copy};
 use crate::transport::memory::{LINE, Memory};
 use crate::transport::segment::Label;
 use crate::transport::{Gait, Message, Notice, Posted, Put};
@@ -62,7 +62,7 @@ impl Shm {
         }
         let into = to.address().as_ptr().wrapping_add(to_offset);
         let place = |_: Rank, _: &Card, _: &mut Windows, _: &mut Handles| Ok(Some(into));
-        let write = |copy: Copy, into: *mut u8| {
+        let write = |copy: CopyFn, into: *mut u8| {
             // SAFETY: - there is room for head and data in the memory (checked), which is alive (the message borrows it)
             //         - the slot is this writer's until it is told of (the engine's credits), but for its first byte, which
             //           its owner may read all the while, and which is left alone here
@@ -136,18 +136,24 @@ impl Shm {
                 }
                 Target::Private => write_private(put, name, card, lives).map(|()| None),
             };
-        let write = |copy: Copy, into: *mut u8| {
+        let write = |copy: CopyFn, into: *mut u8| {
             // SAFETY: - there is room for the put in the mapping (`within`), which lives as long as its peer is known
             //         - nobody else writes there: the target has offered it for this put (the engine's readiness)
             //         - the segments lie in their region (`check`)
             unsafe { gather(copy, &put.from.memory, put.segments, into) }
         };
-        self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| match put.gait.copy() {
-            past if put.gait == Gait::PastCaches => write(past, into),
+        self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| {
+            let near = put.gait.copy();
+            #[cfg(test)]
+            super::ABREAST.fetch_add(u64::from(put.gait == Gait::Abreast), Ordering::Relaxed);
             // Many short runs take their time wherever they go.
-            near if put.segments.len() > 1 => write(near, into),
-            near if manner == Manner::Timed => distance.copy_timed(len, near, |copy| write(copy, into)),
-            near => distance.copy(len, near, |copy| write(copy, into)),
+            if put.gait == Gait::PastCaches || put.segments.len() > 1 {
+                write(near, into);
+            } else if manner == Manner::Timed {
+                distance.copy_timed(len, near, |copy| write(copy, into));
+            } else {
+                distance.copy(len, near, |copy| write(copy, into));
+            }
         })
     }
 
@@ -300,7 +306,7 @@ fn beyond(len: usize, start: u64, room: usize, name: Rank) -> Error {
 /// There must be room for the seal and all of it at `into`, whose first byte alone others read meanwhile; the segments
 /// must lie in the memory.
 #[inline]
-unsafe fn write_behind_seal(copy: Copy, head: &[u8], data: Option<(&Memory, &[Run])>, into: *mut u8) {
+unsafe fn write_behind_seal(copy: CopyFn, head: &[u8], data: Option<(&Memory, &[Run])>, into: *mut u8) {
     let room = LINE.saturating_sub(1 + head.len());
     // SAFETY: - there is room for seal, head and data, one behind the other (the caller's promise)
     //         - the segments lie in their memory (the caller's promise)
@@ -326,7 +332,7 @@ unsafe fn write_behind_seal(copy: Copy, head: &[u8], data: Option<(&Memory, &[Ru
 /// There must be as many bytes at `to`, which nobody else reads or writes meanwhile; the segments must
 /// lie in the memory.
 #[inline]
-pub(super) unsafe fn gather(copy: Copy, from: &Memory, segments: &[Run], mut to: *mut u8) {
+pub(super) unsafe fn gather(copy: CopyFn, from: &Memory, segments: &[Run], mut to: *mut u8) {
     let from = from.address().as_ptr();
     for segment in segments {
         // SAFETY: - the segments lie in their memory, which is alive, and there is room (the caller's promise)

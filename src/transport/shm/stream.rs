@@ -19,7 +19,7 @@ use super::regions::{PRIVATE, Regions};
 use super::ring::{Place, Reader};
 use crate::error::{Error, Result};
 use crate::rank::Rank;
-use crate::transport::copy::{Copy, copy};
+use crate::transport::copy::{CopyFn, copy};
 use crate::transport::memory::Memory;
 use crate::transport::segment::{Label, Segment};
 use crate::transport::{Event, Notice, Put, Token};
@@ -173,7 +173,7 @@ impl Outflow {
     }
 
     /// The same, to where a chunk's bytes begin, of which it takes so many.
-    fn copy(&mut self, copy: Copy, bytes: *mut u8, room: usize) {
+    fn copy(&mut self, copy: CopyFn, bytes: *mut u8, room: usize) {
         let mut filled = 0;
         while filled < room
             && let Some(next) = self.rest.last_mut()

@@ -50,7 +50,7 @@ impl Vicinity {
 
     /// What a rank's bytes go through.
     pub(super) fn caches(&self) -> Caches {
-        Caches { own: own_cache() as u64, share: self.share() }
+        Caches { own: (!self.crowded).then(|| own_cache() as u64), share: self.share() }
     }
 
     /// One rank's share of the cache.

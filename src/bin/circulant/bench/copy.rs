@@ -1,9 +1,9 @@
-//! `circulant bench copy`: what the memory that ranks share allows, by plain loads and stores.
+//! `circulant bench copy`: what the memory that ranks share allows, by plain copies and sums.
 //!
 //! All ranks work at once, each with bytes of the next rank: one copies them into its own memory, or adds
-//! them up there, as a program would: by the copy of its language, and by a loop as the compiler makes it. What the library
-//! does for itself is a yardstick for nobody. A collective within a node cannot be done with less than such copies and sums,
-//! evenly divided over the ranks; which these are, the manual says.
+//! them up there, as a program would that does it itself: by the C library's copy, and by a loop that the compiler makes for
+//! the processor. A collective within a node cannot be done with fewer bytes copied and added up, evenly divided over the
+//! ranks; which these are, the manual says. In less time it can, where its own loops are better ones (`abreast`).
 
 use std::io;
 use std::process::ExitCode;
@@ -23,7 +23,8 @@ use crate::{Failure, Outcome, output};
 
 /// Measure the memory that ranks of one node share: plain copies and sums
 ///
-/// A size is what each rank copies, or adds up, of the next rank's memory; all do it at once. An iteration is
+/// A size is what each rank copies, or adds up, of the next rank's memory, by the C library's copy and by a plain loop;
+/// all do it at once. An iteration is
 /// timed as a collective's: barrier, start, copy, stop, the largest time over the ranks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
