@@ -95,7 +95,7 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 unsafe fn copy_abreast(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if len >= 2 * PAGE && std::is_x86_feature_detected!("avx") {
-        // SAFETY: - as the caller promises; the processor has the instructions (checked)
+        // SAFETY: - as the caller promises; the processor has the instructions, and there is a step (both checked)
         return unsafe { x86_64::copy_abreast(from, to, len) };
     }
     // SAFETY: as the caller promises
@@ -110,6 +110,7 @@ mod x86_64 {
     use std::ops::Range;
 
     use super::PAGE;
+    use crate::transport::memory::LINE;
 
     /// Where the C library may take the one instruction: up to the size of a core's own cache on AMD's processors, 1 MiB on
     /// those of this table. Where it takes it for longer runs, too, it is good at it.
@@ -140,7 +141,9 @@ mod x86_64 {
         unsafe { step(from.add(last), to.add(last)) };
     }
 
-    /// The same two pages abreast, but for what is left of less than two.
+    /// The same two pages abreast, at least a step, but for what is left of less than two pages. The target's lines are
+    /// written one by one: of one that is begun, and goes on when the other page has had its turn, a copy takes 1.3 times as long
+    /// where a peer has read it.
     ///
     /// # Safety
     /// As [`copy`].
@@ -150,10 +153,16 @@ mod x86_64 {
             // SAFETY: as the caller promises
             return unsafe { std::ptr::copy(from, to, len) };
         }
-        let paired = len - len % (2 * PAGE);
-        for two in (0..paired).step_by(2 * PAGE) {
+        // From where on the target is aligned to its lines: within the first step.
+        let start = to.addr().wrapping_neg() % LINE;
+        if start > 0 {
+            // SAFETY: - the first step's bytes
+            unsafe { step(from, to) };
+        }
+        let end = len - (len - start) % (2 * PAGE);
+        for two in (start..end).step_by(2 * PAGE) {
             for at in (two..two + PAGE).step_by(STEP) {
-                // SAFETY: - there are two pages from `two` on (`paired`), and in each of them a step's bytes from here on
+                // SAFETY: - there are two pages from `two` on (`end`), and in each of them a step's bytes from here on
                 unsafe {
                     step(from.add(at), to.add(at));
                     step(from.add(at + PAGE), to.add(at + PAGE));
@@ -161,7 +170,7 @@ mod x86_64 {
             }
         }
         // SAFETY: - the bytes behind these pages, as the caller promises
-        unsafe { super::copy(from.add(paired), to.add(paired), len - paired) }
+        unsafe { super::copy(from.add(end), to.add(end), len - end) }
     }
 
     /// The same past the caches, at least two steps.
