@@ -213,7 +213,8 @@ impl Engine {
     }
 
     /// How a call copies that touches so many bytes of each rank's memory, and `folds` some of them: past the caches where
-    /// these do not hold a rank's share of it until it is looked for.
+    /// these do not hold a rank's share of it until it is looked for. (Of two ranks a core reads and writes about as much, of many
+    /// nearly twice as much.)
     pub fn gait(&self, touched: u64, folds: bool) -> Gait {
         let share = if folds { FOLDED } else { MOVED };
         let Caches { own, share: cache } = self.io.transport.caches();

@@ -91,12 +91,12 @@ impl<T: Element, O: Operator<T>> Fold for Typed<T, O> {
     }
 }
 
-/// Whether the operator's loop had better have all of it, to go two pages abreast: of numbers that are neither looked
-/// through nor copied.
+/// Whether the operator had better have all of it, so that its loop goes two pages abreast: of numbers that are neither looked
+/// through nor copied here.
 fn goes_whole<T: Element>(mine: &[u8], theirs: &[u8]) -> bool {
-    let numbers = !matches!(Type::of::<T>(), Type::Bool | Type::Users);
+    let are_numbers = !matches!(Type::of::<T>(), Type::Bool | Type::Users);
     let is_aligned = |bytes: &[u8]| bytes.as_ptr().cast::<T>().is_aligned();
-    numbers && is_aligned(mine) && is_aligned(theirs) && suits(2 * mine.len() as u64, CACHE)
+    are_numbers && is_aligned(mine) && is_aligned(theirs) && suits(2 * mine.len() as u64, CACHE)
 }
 
 fn copy<T: Element>(bytes: &[u8]) -> Result<Vec<T>, String> {
@@ -112,4 +112,20 @@ fn no_value<T>() -> String {
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_about_as_many_as_a_cache_holds_go_whole() {
+        let (long, other) = (vec![0_u64; 100 << 10], vec![0_u64; 100 << 10]);
+        let (long, other): (&[u8], &[u8]) = (bytemuck::cast_slice(&long), bytemuck::cast_slice(&other));
+        let whole = |len: usize, skew: usize| goes_whole::<u64>(&long[..len], &other[skew..][..len]);
+        let (least, most) = (256 << 10, 704 << 10);
+        assert_eq!([least - 8, least, most, most + 8].map(|len| whole(len, 0)), [false, true, true, false]);
+        assert_eq!([1, 8].map(|skew| whole(least, skew)), [false, true]);
+        assert!(!goes_whole::<bool>(&long[..least], &other[..least]), "they are looked through");
+    }
 }

@@ -80,7 +80,7 @@ use way::{first, reach_into};
 /// Puts into windows that went round, in all tests.
 #[cfg(test)]
 pub static ROUNDS: AtomicU64 = AtomicU64::new(0);
-/// Puts straight to their place two pages abreast, in all tests.
+/// Puts that were to go two pages abreast, in all tests.
 #[cfg(test)]
 pub static ABREAST: AtomicU64 = AtomicU64::new(0);
 /// Legs that were shown from afar, in all tests.

@@ -48,9 +48,11 @@ impl Vicinity {
         bytes.checked_ilog2().map_or(0, |power| 1 << power)
     }
 
-    /// What a rank's bytes go through.
+    /// What a rank's bytes go through. A core's own cache that is not told of is taken for one of 1 MiB, and one of more than 4
+    /// for one of 4.
     pub(super) fn caches(&self) -> Caches {
-        Caches { own: (!self.crowded).then(|| own_cache() as u64), share: self.share() }
+        let own = (!self.crowded).then(own_cache).filter(|&bytes| bytes > 0);
+        Caches { own: own.map(|bytes| bytes as u64), share: self.share() }
     }
 
     /// One rank's share of the cache.
@@ -95,6 +97,13 @@ mod tests {
         ] {
             assert_eq!(none, 0);
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "its cores have no caches")]
+    fn who_shares_a_core_has_no_cache_of_its_own() {
+        let own = |crowded| Vicinity { crowded, ..Vicinity::default() }.caches().own;
+        assert_eq!([false, true].map(own), [Some(own_cache() as u64), None]);
     }
 
     #[test]

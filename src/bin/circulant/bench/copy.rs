@@ -28,7 +28,7 @@ use crate::{Failure, Outcome, output};
 /// timed as a collective's: barrier, start, copy, stop, the largest time over the ranks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  circulant bench copy -n 2                          what bounds collectives of two ranks
+  circulant bench copy -n 2                          what collectives of two ranks are measured by
   circulant bench copy -n 4 -m 1M:16M --format csv   in the columns of the collectives")]
 pub struct Arguments {
     #[command(flatten)]
