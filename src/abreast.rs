@@ -11,11 +11,16 @@
 
 /// Bytes of what a processor fetches ahead within, however large the system's pages are.
 pub const PAGE: usize = 4096;
-/// Bytes of a core's own cache, for folds, which ask nobody, and where they are not told.
+/// Bytes of a core's own cache where they are not told, and for folds, which ask nobody.
 pub const CACHE: u64 = 1 << 20;
 
 /// Whether a core that touches so many bytes, those that it reads and those that it writes, had better go so, with a cache of so
 /// many for itself.
 pub fn suits(touched: u64, cache: u64) -> bool {
     touched >= cache / 2 && touched <= cache / 8 * 11
+}
+
+/// Whether a fold of so many bytes into as many had better go so.
+pub fn suits_fold(bytes: usize) -> bool {
+    suits(2 * bytes as u64, CACHE)
 }

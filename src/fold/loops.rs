@@ -7,7 +7,7 @@
 
 use multiversion::multiversion;
 
-use crate::abreast::{CACHE, PAGE, suits};
+use crate::abreast::{PAGE, suits_fold};
 
 /// Bytes of one page before it is the other's turn: whole lines. With 128 sums take as long, but minima of floats 1.08 times as
 /// long as with this (512 KiB, one core).
@@ -19,7 +19,7 @@ pub(super) fn each<T: Copy, F: Fn(T, T) -> T>(mine: &mut [T], theirs: &[T], f: F
     let len = mine.len().min(theirs.len());
     let (mine, theirs) = (&mut mine[..len], &theirs[..len]);
     let divides_a_turn = size_of::<T>() > 0 && TURN.is_multiple_of(size_of::<T>());
-    if divides_a_turn && suits(2 * size_of_val(theirs) as u64, CACHE) {
+    if divides_a_turn && suits_fold(size_of_val(theirs)) {
         abreast(mine, theirs, &f);
     } else {
         straight(mine, theirs, &f);

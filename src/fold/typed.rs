@@ -14,7 +14,7 @@ use super::element::{self, Element, Unfit};
 use super::kinds::Type;
 use super::operators::Operator;
 use super::{AnyFold, Fold};
-use crate::abreast::{CACHE, suits};
+use crate::abreast::suits_fold;
 
 /// Bytes that are folded at a time: what is looked through, or copied, is then in the first-level cache.
 const STEP: usize = 16 << 10;
@@ -96,7 +96,7 @@ impl<T: Element, O: Operator<T>> Fold for Typed<T, O> {
 fn goes_whole<T: Element>(mine: &[u8], theirs: &[u8]) -> bool {
     let are_numbers = !matches!(Type::of::<T>(), Type::Bool | Type::Users);
     let is_aligned = |bytes: &[u8]| bytes.as_ptr().cast::<T>().is_aligned();
-    are_numbers && is_aligned(mine) && is_aligned(theirs) && suits(2 * mine.len() as u64, CACHE)
+    are_numbers && is_aligned(mine) && is_aligned(theirs) && suits_fold(mine.len())
 }
 
 fn copy<T: Element>(bytes: &[u8]) -> Result<Vec<T>, String> {

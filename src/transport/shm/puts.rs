@@ -143,16 +143,16 @@ impl Shm {
             unsafe { gather(copy, &put.from.memory, put.segments, into) }
         };
         self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| {
-            let near = put.gait.copy();
+            let chosen = put.gait.copy();
             #[cfg(test)]
             super::ABREAST.fetch_add(u64::from(put.gait == Gait::Abreast), Ordering::Relaxed);
             // Many short runs take their time wherever they go.
             if put.gait == Gait::PastCaches || put.segments.len() > 1 {
-                write(near, into);
+                write(chosen, into);
             } else if manner == Manner::Timed {
-                distance.copy_timed(len, near, |copy| write(copy, into));
+                distance.copy_timed(len, chosen, |copy| write(copy, into));
             } else {
-                distance.copy(len, near, |copy| write(copy, into));
+                distance.copy(len, chosen, |copy| write(copy, into));
             }
         })
     }
