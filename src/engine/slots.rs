@@ -198,6 +198,14 @@ impl Round {
     }
 }
 
+/// Where a channel's next message goes.
+struct Next {
+    slot: usize,
+    seal: u8,
+    /// From where its peer's slots begin.
+    offset: usize,
+}
+
 /// A peer's inbox, as far as it is known.
 enum Inbox {
     /// Nothing has been sent there.
@@ -335,13 +343,12 @@ impl Slots {
         let channel = &mut self.channels[to];
         let bank = &mut self.banks[channel.bank];
         let peer = channel.rank;
-        let Some((slot, seal)) = channel.there.next(channel.free) else { return Ok(false) };
+        let Some(Next { slot, seal, offset: there }) = channel.next_there() else { return Ok(false) };
         head[CREDITS] = channel.owed;
         let bytes: usize = data.iter().flat_map(|(_, segments)| *segments).map(|segment| segment.len).sum();
         assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
         let notice = Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode();
-        let (area, room) = (channel.area_there, channel.area_there.saturating_sub(bank.slot));
-        let there = slot * area + channel.there.next_at(slot);
+        let room = channel.area_there.saturating_sub(bank.slot);
         let posted = match channel.inbox(transport)? {
             Some((to, start)) => {
                 let to_offset = start + there;
@@ -375,6 +382,16 @@ impl Slots {
             channel.owed = 0;
         }
         Ok(posted != Posted::Busy)
+    }
+
+    /// A message with so many bytes of data is about to be [sent](Self::send) to a channel: its slot is got ready, while all
+    /// else is.
+    pub fn anticipate(&self, transport: &mut dyn Transport, to: usize, bytes: u64) {
+        let channel = &self.channels[to];
+        if let (Inbox::At(memory, start), Some(next)) = (&channel.posted, channel.next_there()) {
+            let len = HEAD.saturating_add(bytes as usize);
+            transport.anticipate(channel.rank, memory, start + next.offset, len);
+        }
     }
 
     /// The head of a message that has just landed; slots that it gives back are free again.
@@ -564,6 +581,12 @@ impl Channel {
             Inbox::At(memory, start) => Some((memory, *start)),
             _ => None,
         })
+    }
+
+    /// Where the next message goes, if there is a slot for it.
+    fn next_there(&self) -> Option<Next> {
+        let (slot, seal) = self.there.next(self.free)?;
+        Some(Next { slot, seal, offset: slot * self.area_there + self.there.next_at(slot) })
     }
 
     /// Whether its peer lacks half of its slots or more, and some can be given back.

@@ -108,6 +108,7 @@ impl Engine {
     /// As long as it goes along its line it only borrows what is its caller's, and stays among what is kept.
     pub fn begin_again(&mut self, kept: Recalled, operands: Operands<'_>) -> Result<Option<Handle>> {
         self.check()?;
+        self.rest.at(kept).anticipate(&mut self.io);
         let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.of(communicator).next(communicator, signature);
@@ -136,6 +137,7 @@ impl Engine {
     pub fn start_again(&mut self, handle: Handle, operands: Operands<'_>) -> Result<bool> {
         self.check_at_rest(handle)?;
         let Some(Some(Entry { operation, .. })) = self.operations.get_mut(handle) else { return Ok(true) };
+        operation.anticipate(&mut self.io);
         let line = operation.lend_line(&self.io);
         let errand = Errand::new(operation.call(), operation.starts(), operands);
         let gone = self.go_along(line, &errand, |engine| engine.prepared(handle));

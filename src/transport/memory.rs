@@ -211,19 +211,10 @@ impl Memory {
     /// Has the processor take the cache lines of some bytes away from others, as far as they lie in the range, as they are
     /// about to be written.
     pub(crate) fn claim(&self, at: usize, len: usize) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if std::is_x86_feature_detected!("avx") {
-            let start = at - at % LINE;
-            for at in (start..self.len().min(at.saturating_add(len))).step_by(LINE) {
-                let line = self.address().as_ptr().wrapping_add(at);
-                // SAFETY: - a hint, which reads and writes nothing; processors with AVX know it, or pass over it
-                unsafe {
-                    std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
-                }
-            }
+        let start = at - at % LINE;
+        for at in (start..self.len().min(at.saturating_add(len))).step_by(LINE) {
+            claim_line(self.address().as_ptr().wrapping_add(at));
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = (at, len);
     }
 
     /// A byte that a peer may be writing as a message's [seal](crate::transport::Message::seal): what it wrote before is
@@ -285,6 +276,18 @@ impl Memory {
             self.len()
         );
     }
+}
+
+/// Has the processor take the cache line of an address away from others, as it is about to be written.
+#[inline]
+pub(in crate::transport) fn claim_line(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if std::is_x86_feature_detected!("avx") {
+        // SAFETY: - a hint, which reads and writes nothing; processors with AVX know it, or pass over it
+        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags)) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }
 
 #[cfg(test)]

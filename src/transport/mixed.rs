@@ -176,6 +176,14 @@ impl Transport for Mixed {
     }
 
     #[inline]
+    fn anticipate(&mut self, peer: Rank, to: &Memory, to_offset: usize, len: usize) {
+        match self.number(peer) {
+            Some(near) => self.near.anticipate(near, to, to_offset, len),
+            None => self.far.anticipate(peer, to, to_offset, len),
+        }
+    }
+
+    #[inline]
     fn next_notice(&mut self) -> Option<Notice> {
         self.near.next_notice()
     }

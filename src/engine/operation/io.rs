@@ -50,6 +50,11 @@ impl Io {
         self.slots.send(&mut *self.transport, &mut self.tokens, channel, head, data)
     }
 
+    /// Such a message with so many bytes of data is about to be sent.
+    pub(super) fn anticipate(&mut self, channel: usize, bytes: u64) {
+        self.slots.anticipate(&mut *self.transport, channel, bytes);
+    }
+
     /// Hands over a put of an operation's data, under a token of its own.
     pub(super) fn put(&mut self, operation: u16, put: Put<'_>) -> Result<Posted> {
         self.tokens.put(&mut *self.transport, Use::Block(operation.into()), put)

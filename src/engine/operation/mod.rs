@@ -117,6 +117,14 @@ impl Operation {
         self.line.get_or_insert_with(|| Line::new(&self.course, io).map(Box::new)).take()
     }
 
+    /// It is about to be started: of a line that begins with a put, the slot for that is got ready.
+    pub fn anticipate(&self, io: &mut Io) {
+        let first = self.line.as_ref().and_then(|line| line.as_ref()?.steps.first());
+        if let Some(&Step { bytes, act: Act::Put { channel, .. }, .. }) = first {
+            io.anticipate(channel, bytes);
+        }
+    }
+
     /// Its caller is about to wait for it.
     pub fn attend(&mut self) {
         self.course.attended = true;

@@ -203,6 +203,10 @@ fn a_message_is_seen_whole_when_its_seal_is() {
             for seal in 1..=MESSAGES {
                 let (head, data, to) = (&[seal; LEN][..], None, &inbox);
                 let message = Message { peer: 0, seal, head, data, to, to_offset: 0, notice: 1 };
+                // Whatever is anticipated, and of whom: a hint.
+                writer.anticipate(0, to, 0, 1 + LEN);
+                writer.anticipate(u32::from(seal), to, LEN, usize::MAX - LEN * usize::from(seal));
+                writer.anticipate(0, to, usize::MAX, usize::from(seal));
                 assert_eq!(writer.post(&message).unwrap(), Posted::Done);
                 taken.recv().unwrap();
             }
