@@ -202,7 +202,7 @@ impl Round {
 struct Next {
     slot: usize,
     seal: u8,
-    /// From where its peer's slots begin.
+    /// From where the channel's slots there begin.
     offset: usize,
 }
 

@@ -118,6 +118,10 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.inbox(peer, key)
     }
 
+    fn anticipate(&mut self, peer: Rank, to: &Memory, to_offset: usize, len: usize) {
+        self.inner.anticipate(peer, to, to_offset, len);
+    }
+
     fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
         if self.happens(self.faults.refuse) { Ok(Posted::Busy) } else { self.inner.post(message) }
     }

@@ -211,10 +211,12 @@ impl Memory {
     /// Has the processor take the cache lines of some bytes away from others, as far as they lie in the range, as they are
     /// about to be written.
     pub(crate) fn claim(&self, at: usize, len: usize) {
-        let start = at - at % LINE;
-        for at in (start..self.len().min(at.saturating_add(len))).step_by(LINE) {
-            claim_line(self.address().as_ptr().wrapping_add(at));
-        }
+        let end = self.len().min(at.saturating_add(len));
+        claim_lines(
+            (at - at % LINE..end)
+                .step_by(LINE)
+                .map(|at| self.address().as_ptr().wrapping_add(at).cast_const()),
+        );
     }
 
     /// A byte that a peer may be writing as a message's [seal](crate::transport::Message::seal): what it wrote before is
@@ -278,16 +280,18 @@ impl Memory {
     }
 }
 
-/// Has the processor take the cache line of an address away from others, as it is about to be written.
+/// Has the processor take cache lines away from others, each by an address on it, as they are about to be written.
 #[inline]
-pub(in crate::transport) fn claim_line(address: *const u8) {
+pub(in crate::transport) fn claim_lines(addresses: impl Iterator<Item = *const u8>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if std::is_x86_feature_detected!("avx") {
-        // SAFETY: - a hint, which reads and writes nothing; processors with AVX know it, or pass over it
-        unsafe { std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags)) };
+        for address in addresses {
+            // SAFETY: - a hint, which reads and writes nothing; processors with AVX know it, or pass over it
+            unsafe { std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags)) };
+        }
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
+    let _ = addresses;
 }
 
 #[cfg(test)]

@@ -178,7 +178,7 @@ impl Transport for Mixed {
     #[inline]
     fn anticipate(&mut self, peer: Rank, to: &Memory, to_offset: usize, len: usize) {
         match self.number(peer) {
-            Some(near) => self.near.anticipate(near, to, to_offset, len),
+            Some(number) => self.near.anticipate(number, to, to_offset, len),
             None => self.far.anticipate(peer, to, to_offset, len),
         }
     }

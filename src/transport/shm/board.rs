@@ -8,7 +8,6 @@ use std::ptr::NonNull;
 use crossbeam_utils::CachePadded;
 
 use super::alarm::Alarm;
-use super::fences::Fence;
 use super::gate::{Gate, Inside};
 use super::primitive::{AtomicU32, AtomicU64, Ordering};
 use super::ring::{Ends, Place, Ring};
@@ -26,8 +25,6 @@ pub const CHUNK: usize = if cfg!(miri) { 64 } else { 16 << 10 };
 pub struct Board {
     mapping: Mapping,
     ranks: usize,
-    /// What its gate is entered with.
-    fence: Fence,
 }
 
 /// What does not depend on the number of ranks.
@@ -47,9 +44,9 @@ impl Board {
         size_of::<Head>() + ranks * size_of::<Inside>()
     }
 
-    /// The board in a segment; `None` where that is too small for one. Its gate is entered with a fence.
-    pub fn over(mapping: Mapping, ranks: usize, fence: Fence) -> Option<Board> {
-        (mapping.len() >= Board::bytes(ranks)).then_some(Board { mapping, ranks, fence })
+    /// The board in a segment; `None` where that is too small for one.
+    pub fn over(mapping: Mapping, ranks: usize) -> Option<Board> {
+        (mapping.len() >= Board::bytes(ranks)).then_some(Board { mapping, ranks })
     }
 
     fn head(&self) -> &Head {
@@ -78,7 +75,7 @@ impl Board {
             let first = self.mapping.start().add(size_of::<Head>()).cast::<Inside>();
             std::slice::from_raw_parts(first.as_ptr(), self.ranks)
         };
-        Gate::new(&self.head().closed, inside, self.fence)
+        Gate::new(&self.head().closed, inside)
     }
 
     /// Shows where chunks may be put.

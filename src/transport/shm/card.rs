@@ -18,12 +18,10 @@ pub struct Card {
     pub bell: Pipe,
     /// A word in its private memory, which anybody may write.
     pub doormat: u64,
-    /// Whether its gate is closed with a heavy [fence](super::fences).
-    pub expedited: bool,
 }
 
 /// A card's words.
-const WORDS: usize = 7;
+const WORDS: usize = 6;
 
 impl Card {
     /// As bytes.
@@ -35,7 +33,6 @@ impl Card {
             self.bell.descriptor.into(),
             self.bell.inode,
             self.doormat,
-            self.expedited.into(),
         ];
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -48,12 +45,12 @@ impl Card {
         };
         let (chunks, rest) = bytes.as_chunks::<8>();
         let words: Vec<_> = chunks.iter().map(|&word| u64::from_le_bytes(word)).collect();
-        let &[pid, nonce, board, descriptor, inode, doormat, expedited] = words.as_slice() else {
+        let &[pid, nonce, board, descriptor, inode, doormat] = words.as_slice() else {
             return Err(nonsense());
         };
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(nonsense)?;
         let descriptor = u32::try_from(descriptor).map_err(|_| nonsense())?;
-        if !rest.is_empty() || expedited > 1 {
+        if !rest.is_empty() {
             return Err(nonsense());
         }
         Ok(Card {
@@ -61,7 +58,6 @@ impl Card {
             board: Label::from_number(board),
             bell: Pipe { descriptor, inode },
             doormat,
-            expedited: expedited == 1,
         })
     }
 }
@@ -74,13 +70,10 @@ mod tests {
     fn a_card_is_read_as_it_was_written_and_half_a_card_is_refused() {
         let home = Home { pid: Pid::INIT, nonce: 77 };
         let bell = Pipe { descriptor: 5, inode: 1 << 40 };
-        let card = Card { home, board: Label::from_number(12345), bell, doormat: u64::MAX, expedited: true };
-        let plain = Card { expedited: false, ..card };
-        assert_eq!(Card::decode(0, &plain.encode()), Ok(plain));
+        let card = Card { home, board: Label::from_number(12345), bell, doormat: u64::MAX };
         let bytes = card.encode();
         assert_eq!(Card::decode(0, &bytes), Ok(card));
-        let neither = [&bytes[..bytes.len() - 8], &[2, 0, 0, 0, 0, 0, 0, 0]].concat();
-        for bad in [&bytes[1..], &bytes[..8], &neither, &[0; 8 * WORDS]] {
+        for bad in [&bytes[1..], &bytes[..8], &[0; 8 * WORDS]] {
             assert!(Card::decode(3, bad).unwrap_err().to_string().contains("rank 3 sent a card"));
         }
     }

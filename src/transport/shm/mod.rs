@@ -13,7 +13,6 @@
 //! | file | what |
 //! |---|---|
 //! | `ring`, `alarm`, `gate`, `share` | the protocols among ranks, checked by loom: notices, sleep, the end, work that two share |
-//! | `fences` | what the gate costs whom |
 //! | `board` | where these lie in shared memory |
 //! | `puts` | the ways of a put, and which it goes |
 //! | `regions` | what peers may put into, and the keys to it |
@@ -30,7 +29,6 @@ mod bell;
 mod board;
 mod card;
 mod distance;
-mod fences;
 mod gate;
 mod home;
 mod joint;
@@ -67,7 +65,6 @@ use crate::rank::{Place, Rank};
 use bell::Bell;
 use board::{Board, NOTICES};
 use card::Card;
-use fences::Fence;
 use home::{Home, LetWrite, MOMENT, State, UNCLEAR};
 use joint::Joint;
 use peer::{Handles, Peer, Reach};
@@ -156,7 +153,7 @@ impl Shm {
         let letting = LetWrite::begin();
         let ranks = group.len();
         let board_segment = Segment::create(Board::bytes(ranks))?;
-        let board = Board::over(board_segment.map()?, ranks, Fence::Full)
+        let board = Board::over(board_segment.map()?, ranks)
             .ok_or_else(|| Error::transport("mmap", "a board is smaller than it was made", "report this"))?;
         Ok(Shm {
             place: Place { rank, size: ranks as u32 },
@@ -184,12 +181,11 @@ impl Shm {
         })
     }
 
-    /// What the others must be given to reach this rank; some 60 bytes.
+    /// What the others must be given to reach this rank; some 50 bytes.
     pub fn card(&self) -> Result<Vec<u8>> {
         let home = Home { pid: getpid(), nonce: nonce() };
         let doormat = self.doormat.as_ptr() as u64;
-        let (board, bell) = (self.board_segment.label(), self.bell.pipe()?);
-        Ok(Card { home, board, bell, doormat, expedited: fences::are_expedited() }.encode())
+        Ok(Card { home, board: self.board_segment.label(), bell: self.bell.pipe()?, doormat }.encode())
     }
 
     /// Makes all ranks known by their cards, in rank order. They are reached at the first put to each.
@@ -467,7 +463,7 @@ impl Transport for Shm {
     }
 
     fn anticipate(&mut self, peer: Rank, to: &Memory, to_offset: usize, len: usize) {
-        self.claim_slot(peer, to, to_offset, len);
+        self.anticipate_message(peer, to, to_offset, len);
     }
 
     fn poll(&mut self, events: &mut Vec<Event>) -> Result<()> {

@@ -8,7 +8,6 @@ use rustix::io::Errno;
 use super::board::{Board, Chunks};
 use super::card::Card;
 use super::distance::Distance;
-use super::fences::{self, Fence};
 use super::home::{self, Missing};
 use crate::error::Result;
 use crate::rank::Rank;
@@ -76,11 +75,7 @@ impl<T> Once<T> {
 impl Once<Board> {
     /// The board of one among so many ranks.
     pub fn of(&mut self, card: &Card, ranks: usize) -> std::result::Result<&Board, Missing> {
-        self.get(|| {
-            let both = card.expedited && fences::are_expedited();
-            let fence = if both { Fence::Light } else { Fence::Full };
-            Board::over(card.home.map(card.board)?, ranks, fence).ok_or(Missing::Another)
-        })
+        self.get(|| Board::over(card.home.map(card.board)?, ranks).ok_or(Missing::Another))
     }
 }
 

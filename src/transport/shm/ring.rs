@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 
 use super::primitive::{AtomicU64, Ordering};
 use crate::transport::Notice;
-use crate::transport::memory::claim_line;
+use crate::transport::memory::claim_lines;
 
 /// Where writers write next, and how far the reader has come. Zeroed at first.
 #[repr(C)]
@@ -59,7 +59,7 @@ impl<'a> Ring<'a> {
     /// Has the processor get the line of the next place, as it is about to be published.
     pub fn anticipate(&self) {
         let next = Place(self.ends.head.load(Ordering::Relaxed));
-        claim_line(std::ptr::from_ref(&self.cells[self.index(next)]).cast());
+        claim_lines(std::iter::once(std::ptr::from_ref(&self.cells[self.index(next)]).cast()));
     }
 
     /// A place, if there is one.

@@ -187,6 +187,24 @@ fn taken_where_there_is_room(head: &[u8]) {
     assert_eq!(window.seal(0), 2);
 }
 
+#[test]
+fn to_anticipate_what_is_not_there_does_nothing() {
+    let mut all = ring_of(2);
+    let window = Memory::shared(100).unwrap();
+    let region = all[0].register(window.clone()).unwrap();
+    // Before its board is known, then.
+    all[1].anticipate(0, &window, 0, 10);
+    let inbox = all[1].inbox(0, region.remote.near).unwrap().unwrap();
+    for (peer, to_offset) in [(0, 90), (0, 100), (0, usize::MAX), (1, 0), (7, 0)] {
+        all[1].anticipate(peer, &inbox, to_offset, 1000);
+    }
+    all[1].anticipate(0, &Memory::nothing(), 0, 1);
+    let mut bytes = [1; 100];
+    window.read(0, &mut bytes);
+    assert_eq!(bytes, [0; 100]);
+    assert_eq!(all[0].next_notice(), None);
+}
+
 /// One rank posts, another one looks at the seals alone, and gives each slot back by a word of its own.
 #[test]
 fn a_message_is_seen_whole_when_its_seal_is() {
@@ -203,10 +221,7 @@ fn a_message_is_seen_whole_when_its_seal_is() {
             for seal in 1..=MESSAGES {
                 let (head, data, to) = (&[seal; LEN][..], None, &inbox);
                 let message = Message { peer: 0, seal, head, data, to, to_offset: 0, notice: 1 };
-                // Whatever is anticipated, and of whom: a hint.
                 writer.anticipate(0, to, 0, 1 + LEN);
-                writer.anticipate(u32::from(seal), to, LEN, usize::MAX - LEN * usize::from(seal));
-                writer.anticipate(0, to, usize::MAX, usize::from(seal));
                 assert_eq!(writer.post(&message).unwrap(), Posted::Done);
                 taken.recv().unwrap();
             }
