@@ -212,11 +212,8 @@ impl Memory {
     /// about to be written.
     pub(crate) fn claim(&self, at: usize, len: usize) {
         let end = self.len().min(at.saturating_add(len));
-        claim_lines(
-            (at - at % LINE..end)
-                .step_by(LINE)
-                .map(|at| self.address().as_ptr().wrapping_add(at).cast_const()),
-        );
+        let lines = (at - at % LINE..end).step_by(LINE);
+        claim_lines(lines.map(|at| self.address().as_ptr().wrapping_add(at).cast_const()));
     }
 
     /// A byte that a peer may be writing as a message's [seal](crate::transport::Message::seal): what it wrote before is

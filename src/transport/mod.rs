@@ -314,7 +314,8 @@ pub trait Transport: Send {
         Err(Error::argument("put", what, "put it from a region"))
     }
 
-    /// A message of so many bytes, seal and head included, is about to be [posted](Self::post) to a peer: a hint, to get ready what is written then.
+    /// A message of so many bytes, seal and head included, is about to be [posted](Self::post) to a peer: a hint, to get ready
+    /// what is written then.
     fn anticipate(&mut self, _peer: Rank, _to: &Memory, _to_offset: usize, _len: usize) {}
 
     /// Makes progress and appends what has happened since the last call to `events`, without waiting.

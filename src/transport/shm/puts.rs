@@ -78,7 +78,7 @@ impl Shm {
         })
     }
 
-    /// Has the processor get the lines of a message's slot, and the one of its notice, while the message is made.
+    /// Has the processor get the lines of a short message's slot, and the one of its notice, while the message is made.
     pub(super) fn anticipate_message(&self, peer: Rank, to: &Memory, to_offset: usize, len: usize) {
         let board = self.peers.get(peer as usize).and_then(|peer| peer.board.made());
         if let Some(board) = board.filter(|_| len <= CLAIMED) {
