@@ -3,6 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
+use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseaddr};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -70,7 +72,7 @@ impl Listener {
             Scope::Loopback => vec![Address { ip: Ipv4Addr::LOCALHOST.into(), prefix: 8 }],
             Scope::Network => own_addresses()?,
         };
-        let (socket, port) = listen(scope, &addresses)
+        let (socket, port) = listen_within(scope, &addresses)
             .map_err(|e| Error::boot(format!("listen: {e}"), "raise `ulimit -n`, or free TCP ports"))?;
         Ok(Listener { socket, addresses, port })
     }
@@ -93,24 +95,35 @@ impl Listener {
 
 /// Listens at all of this host's addresses.
 pub fn listen_at_all(port: u16) -> std::io::Result<TcpListener> {
-    TcpListener::bind((any_of(&of_this_host()), port))
+    listen_at_any(&of_this_host(), port)
 }
 
-/// What stands for all of these addresses.
-fn any_of(addresses: &[Address]) -> IpAddr {
-    // An IPv6 socket takes IPv4 connections too, but a kernel without IPv6 has none.
-    match addresses.iter().any(|address| address.ip.is_ipv6()) {
-        true => Ipv6Addr::UNSPECIFIED.into(),
-        false => Ipv4Addr::UNSPECIFIED.into(),
-    }
-}
-
-fn listen(scope: Scope, addresses: &[Address]) -> std::io::Result<(TcpListener, u16)> {
-    let ip = match scope {
-        Scope::Loopback => Ipv4Addr::LOCALHOST.into(),
-        Scope::Network => any_of(addresses),
+/// Listens at what stands for all of these addresses.
+fn listen_at_any(addresses: &[Address], port: u16) -> std::io::Result<TcpListener> {
+    // A kernel without IPv6 has no such sockets.
+    let (family, any) = match addresses.iter().any(|address| address.ip.is_ipv6()) {
+        true => (AddressFamily::INET6, Ipv6Addr::UNSPECIFIED.into()),
+        false => (AddressFamily::INET, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
     };
-    let socket = TcpListener::bind((ip, 0))?;
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    if family == AddressFamily::INET6 {
+        // It takes IPv4 connections too, whatever the system's default is (net.ipv6.bindv6only).
+        set_ipv6_v6only(&socket, false)?;
+    }
+    bind(&socket, &SocketAddr::new(any, port))?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Connections that may wait to be accepted: as many as the system lets (net.core.somaxconn), as all ranks may come at once.
+const BACKLOG: i32 = i32::MAX;
+
+fn listen_within(scope: Scope, addresses: &[Address]) -> std::io::Result<(TcpListener, u16)> {
+    let socket = match scope {
+        Scope::Loopback => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)),
+        Scope::Network => listen_at_any(addresses, 0),
+    }?;
     socket.set_nonblocking(true)?;
     let port = socket.local_addr()?.port();
     Ok((socket, port))

@@ -60,6 +60,7 @@ pub mod algorithm;
 pub mod boot;
 pub mod collective;
 pub mod comm;
+mod digest;
 pub mod engine;
 pub mod error;
 pub mod fold;

@@ -10,7 +10,7 @@ use crate::comm::request::Prepared;
 use crate::fold::element::Element;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::{Faults, Faulty};
-use crate::transport::shm::{ABREAST, ROUNDS, SHOWN_AFAR, Shm, Vicinity};
+use crate::transport::shm::{ABREAST, ROUNDS, SHOWN_AFAR, SHOWN_FOR_SLOTS, Shm, Vicinity};
 use crate::transport::{Caches, Gait};
 
 /// Times that each call is made.
@@ -292,6 +292,54 @@ fn what_rests_is_shown_from_afar_and_what_is_new_comes_whole() {
             }
         });
         assert!(SHOWN_AFAR.load(Ordering::Relaxed) > before, "{p} ranks");
+    }
+}
+
+/// Elements of a part that has room in a slot, and is worth showing; and one of them that no look finds.
+const IN_SLOT: usize = 1024;
+const UNSEEN: usize = 777;
+
+/// Calls on windows that are filled alike for three times in a row, but for what no look finds.
+fn calls_that_rest(comm: &Communicator) {
+    let (p, me) = (comm.size() as usize, comm.rank());
+    let [mut whole, mut parts, mut both] = [1, p, 2 * p].map(|parts| comm.window(parts * IN_SLOT).unwrap());
+    for time in 0..24 {
+        let root = (time / 6 % p as u64) as Rank;
+        let has = |rank: Rank, i: usize| match i % IN_SLOT {
+            UNSEEN => time + u64::from(rank),
+            _ => value(rank, time / 3) + i as u64,
+        };
+        let sum = |i: usize| (0..p as Rank).map(|rank| has(rank, i)).sum::<u64>();
+        let make = |window: &mut Window<u64>, call: Call<u64>| {
+            window.iter_mut().enumerate().for_each(|(i, one)| *one = has(me, i));
+            comm.run_window(window, call).unwrap();
+        };
+        make(&mut whole, Call::broadcast(root));
+        assert!((0..IN_SLOT).all(|i| whole[i] == has(root, i)));
+        make(&mut whole, Call::reduce(root, Sum));
+        assert!(me != root || (0..IN_SLOT).all(|i| whole[i] == sum(i)));
+        make(&mut whole, Call::allreduce(Sum));
+        assert!((0..IN_SLOT).all(|i| whole[i] == sum(i)));
+        make(&mut parts, Call::allgather());
+        assert!((0..p * IN_SLOT).all(|i| parts[i] == has((i / IN_SLOT) as Rank, i)));
+        make(&mut parts, Call::reduce_scatter_block(Sum));
+        assert!((me as usize * IN_SLOT..).take(IN_SLOT).all(|i| parts[i] == sum(i)));
+        make(&mut both, Call::alltoall());
+        let sent = |i: usize| has((i / IN_SLOT) as Rank, me as usize * IN_SLOT + i % IN_SLOT);
+        assert!((0..p * IN_SLOT).all(|i| both[p * IN_SLOT + i] == sent(i)));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn what_rests_is_shown_though_a_slot_has_room_for_it() {
+    for p in [2, 3, 5] {
+        let before = SHOWN_FOR_SLOTS.load(Ordering::Relaxed);
+        on_threads(sharing(p, far), |comm| calls_that_rest(&comm));
+        assert!(SHOWN_FOR_SLOTS.load(Ordering::Relaxed) > before, "{p} ranks");
+        for seed in 0..4 {
+            on_threads(Communicator::loopback(p, seed).unwrap(), |comm| calls_that_rest(&comm));
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::algorithm::groups::Groups;
 use crate::algorithm::stopovers::Stopovers;
 use crate::algorithm::{self, Entry, Nesting, Shape};
 use crate::collective::{Collective, Numbering};
+use crate::digest;
 use crate::engine::call::Signature;
 use crate::engine::{Source, Task};
 use crate::error::Result;
@@ -323,9 +324,7 @@ fn present(parts: &[Part]) -> Option<Arc<[Rank]>> {
 
 /// A number that differs, but for one case in four thousand million, where counts do; never 0.
 fn digest(counts: &[usize]) -> u32 {
-    let mix =
-        |hash: u64, &count: &usize| (hash ^ count as u64).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29);
-    let hash = counts.iter().fold(0xcbf2_9ce4_8422_2325, mix);
+    let hash = digest::of_words(counts.iter().map(|&count| count as u64));
     ((hash ^ hash >> 32) as u32).max(1)
 }
 

@@ -32,6 +32,11 @@ impl Stretch {
         let rest = Stretch { at: self.at + len, there: self.there + len as u64, len: self.len - len };
         (Stretch { len, ..self }, rest)
     }
+
+    /// Whether it has bytes of this rank's memory in common with another one.
+    pub fn overlaps(&self, other: &Stretch) -> bool {
+        self.at < other.at + other.len && other.at < self.at + self.len
+    }
 }
 
 /// Some stretches; most legs have one.

@@ -281,7 +281,7 @@ impl Engine {
     /// From memory to memory, which is registered unless what travels is small.
     fn path(&mut self, small: bool, from: &Source, to: Option<&Source>) -> Result<Path> {
         if small {
-            return Ok(Path::Slots { from: from.memory().clone(), to: to.map(|to| to.memory().clone()) });
+            return Ok(Path::Slots { from: from.clone(), to: to.map(|to| to.memory().clone()) });
         }
         let (from, to) = match to {
             Some(to) => {

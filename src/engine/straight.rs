@@ -187,7 +187,11 @@ impl Engine {
         }
         for (done, step) in line.steps.iter().enumerate() {
             let gone = match &step.act {
-                Act::Put { channel, from } => self.put_when_taken(&mut walk, step, *channel, from)?,
+                Act::Put { channel, from, may_show } => {
+                    // To show it is the run's.
+                    !(*may_show && self.is_better_shown(errand, *channel, from))
+                        && self.put_when_taken(&mut walk, step, *channel, from)?
+                }
                 Act::TakeIn { into, landing, channel } => {
                     match self.await_message(&mut walk, step, *channel)? {
                         Some(message) => self.take_in(&mut walk, step, message, into, *landing)?,
@@ -201,6 +205,13 @@ impl Engine {
             }
         }
         Ok(line.steps.len())
+    }
+
+    /// Whether a channel's peer had better read what is put where it lies.
+    fn is_better_shown(&mut self, errand: &Errand<'_>, channel: usize, from: &[Segment]) -> bool {
+        let call = (errand.call.name(), errand.iteration);
+        let peer = self.io.slots.rank_of(channel);
+        errand.region.is_some_and(|region| self.io.is_better_shown(call, region, from, peer))
     }
 
     /// Makes a step's put, once there is a slot for it; false where the run is to do that.

@@ -71,4 +71,12 @@ impl Source {
             Source::Unregistered(memory) => memory,
         }
     }
+
+    /// The region, where it is registered.
+    pub fn region(&self) -> Option<&Region> {
+        match self {
+            Source::Registered(region) => Some(region),
+            Source::Unregistered(_) => None,
+        }
+    }
 }

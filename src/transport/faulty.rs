@@ -98,8 +98,12 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.shows(region, peer)
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: Option<&dyn Fn() -> Sight>) -> bool {
-        self.inner.is_worth_showing(peer, put, look)
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, sight: Option<Sight<'_>>) -> bool {
+        self.inner.is_worth_showing(peer, put, sight)
+    }
+
+    fn rests_afar(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
+        self.inner.rests_afar(peer, sight)
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::memory::Memory;
-use super::{Event, Limits, Posted, Put, Region, RemoteKey, Report, Transport, wait};
+use super::{Event, Limits, Posted, Put, Region, RemoteKey, Report, Sight, Transport, wait};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -146,6 +146,11 @@ impl Transport for Loopback {
     /// Of every other region: so both ways are gone.
     fn shows(&self, region: &Region, _: Rank) -> bool {
         region.remote.near.key % 2 == 1
+    }
+
+    /// As it happens: so both ways are gone.
+    fn rests_afar(&mut self, _: Rank, sight: Sight<'_>) -> bool {
+        sight.sample() % 2 == 0
     }
 
     fn view(&mut self, peer: Rank, key: RemoteKey) -> Result<Memory> {

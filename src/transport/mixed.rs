@@ -129,8 +129,12 @@ impl Transport for Mixed {
         self.number(peer).is_some_and(|peer| self.near.shows(region, peer))
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: Option<&dyn Fn() -> Sight>) -> bool {
-        self.number(peer).is_none_or(|peer| self.near.is_worth_showing(peer, put, look))
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, sight: Option<Sight<'_>>) -> bool {
+        self.number(peer).is_none_or(|peer| self.near.is_worth_showing(peer, put, sight))
+    }
+
+    fn rests_afar(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
+        self.number(peer).is_some_and(|peer| self.near.rests_afar(peer, sight))
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

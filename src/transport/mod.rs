@@ -22,6 +22,7 @@ pub mod mixed;
 pub mod room;
 mod segment;
 pub mod shm;
+mod sight;
 mod wait;
 
 use std::os::fd::BorrowedFd;
@@ -34,6 +35,7 @@ use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 pub use copy::Gait;
 use memory::Memory;
+pub use sight::Sight;
 
 /// The 32 bits that travel with a put.
 pub type Notice = u32;
@@ -138,17 +140,6 @@ impl Put<'_> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-/// What a peer would be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sight {
-    /// In which call, and which start of it.
-    pub call: (u64, u32),
-    /// Where it lies, and how many bytes it is.
-    pub place: (usize, usize),
-    /// A number of some of the bytes: another one, but for one case in 2^64, when these are others.
-    pub sample: u64,
 }
 
 /// A put of bytes that need not be registered: a seal, a head, and what is behind it.
@@ -270,10 +261,16 @@ pub trait Transport: Send {
     }
 
     /// Whether it is worth while to show a peer what it is to read, as far as that is known, where so many bytes would else be put
-    /// to its user, while it waits for them; 0 where they go another way. Of what may rest from call to call there is a look at what
-    /// there is to see, where that matters.
-    fn is_worth_showing(&mut self, _peer: Rank, _put: usize, _look: Option<&dyn Fn() -> Sight>) -> bool {
+    /// to its user, while it waits for them; 0 where they go another way. Of what may rest from call to call it is told what
+    /// there is to see, and has a look where that matters.
+    fn is_worth_showing(&mut self, _peer: Rank, _put: usize, _sight: Option<Sight<'_>>) -> bool {
         true
+    }
+
+    /// Whether a peer had better read where they lie some bytes for which a slot has room: where a look tells that nobody has
+    /// written there since the last call, and lines that were read take long to be written again.
+    fn rests_afar(&mut self, _peer: Rank, _sight: Sight<'_>) -> bool {
+        false
     }
 
     /// Gets ready for puts into a region for many calls.

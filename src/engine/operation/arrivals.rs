@@ -18,7 +18,7 @@ use crate::engine::notice::MAX_SOURCES;
 use crate::engine::run::Unexpected;
 use crate::engine::staging::Staging;
 use crate::error::{Error, Result};
-use crate::plan::{Landing, Side};
+use crate::plan::{Landing, Leg, Side};
 use crate::rank::Rank;
 use crate::transport::{Region, RemoteKey, Transport};
 
@@ -52,7 +52,7 @@ pub struct Arrivals {
     partial: Vec<Partial>,
     /// Sources that are to be told that slots of theirs are empty again, each once.
     due: VecDeque<usize>,
-    /// Sources that are to be told that what they have shown has been read, with its round.
+    /// The channels of sources that are to be told that what they have shown has been read, with its round.
     loaded: VecDeque<(usize, u32)>,
 }
 
@@ -203,7 +203,7 @@ impl Arrivals {
         course: &mut Course,
         io: &mut Io,
     ) -> Result<std::result::Result<(), Unexpected>> {
-        if !is_to_come(round, course) || !course.is_direct() {
+        if !is_to_come(round, course) {
             return Ok(Err(Unexpected { round }));
         }
         let source = course.plan().round(round).arrival.map(|leg| leg.peer);
@@ -229,7 +229,7 @@ impl Arrivals {
         if from.bytes() != bytes {
             return Ok(Err(Unexpected { round }));
         }
-        if stored || self.intake.is_at(round) {
+        if stored || self.intake.is_at(round) && may_take(round, course) {
             return self.load(round, from, course, io).map(|_| Ok(()));
         }
         Ok(self.intake.keep(round, Early::Shown(from)))
@@ -360,9 +360,10 @@ impl Arrivals {
     fn let_go_of(&mut self, from: Shown, round: u32, course: &Course, io: &mut Io) -> Result<()> {
         drop(from);
         self.pass_pieces(round, course.rule.piece);
-        let source = course.plan().round(round).arrival;
-        let number = source.and_then(|leg| self.index.find(leg.peer));
-        self.loaded.extend(number.map(|number| (number, round)));
+        if let Some(Leg { peer, .. }) = course.plan().round(round).arrival {
+            let channel = self.channel(peer).map_or_else(|| course.channel(peer, io), Ok)?;
+            self.loaded.push_back((channel, round));
+        }
         self.tell_loaded(course, io).map(|_| ())
     }
 
@@ -460,8 +461,8 @@ impl Arrivals {
 
     /// Tells sources that what they show has been read; false where one could not be told.
     pub fn tell_loaded(&mut self, course: &Course, io: &mut Io) -> Result<bool> {
-        while let Some(&(number, round)) = self.loaded.front() {
-            if !io.send(self.sources[number].channel, &course.header(Kind::Loaded { round }), None)? {
+        while let Some(&(channel, round)) = self.loaded.front() {
+            if !io.send(channel, &course.header(Kind::Loaded { round }), None)? {
                 return Ok(false);
             }
             self.loaded.pop_front();

@@ -9,6 +9,7 @@ use super::payload::Shore;
 use crate::engine::call::{Call, Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Rule, Stretches, stretches};
 use crate::engine::run::Run;
+use crate::engine::task::Source;
 use crate::error::{Error, Result};
 use crate::fold::AnyFold;
 use crate::plan::layout::Layout;
@@ -22,7 +23,7 @@ pub enum Path {
     /// In slots.
     Slots {
         /// What is put.
-        from: Memory,
+        from: Source,
         /// Where it lands; `None`: in the same memory.
         to: Option<Memory>,
     },
@@ -120,6 +121,8 @@ pub struct Course {
     pub layout: Box<dyn Layout>,
     /// Whether all of it travels in slots.
     small: bool,
+    /// Whether what is put and what lands have a memory each.
+    apart: bool,
     /// Of what has few rounds.
     legs: Option<Legs>,
     pub path: Path,
@@ -146,7 +149,10 @@ fn is_short(plan: &dyn Plan) -> bool {
 impl Course {
     pub fn new(parts: Parts) -> Self {
         let Parts { call, number, group, plan, layout, path, pace, rule, fold, gait } = parts;
-        let small = matches!(path, Path::Slots { .. });
+        let (small, apart) = match &path {
+            Path::Slots { to, .. } => (true, to.is_some()),
+            Path::Direct(ends) => (false, ends.to.is_some()),
+        };
         let (plan, legs) = if small || is_short(&*plan) {
             let plan: Box<dyn Plan> = Box::new(Noted::new(plan));
             let legs = Legs::new(&*plan, &*layout);
@@ -163,6 +169,7 @@ impl Course {
             run,
             layout,
             small,
+            apart,
             legs,
             path,
             pace,
@@ -188,7 +195,7 @@ impl Course {
 
     /// Lets go of what is the caller's, but for the operator.
     pub fn rest(&mut self) -> Option<AnyFold> {
-        self.path = Path::Slots { from: Memory::nothing(), to: None };
+        self.path = Path::Slots { from: Source::Unregistered(Memory::nothing()), to: None };
         self.fold.take()
     }
 
@@ -265,6 +272,15 @@ impl Course {
         }
     }
 
+    /// Whether what arrives in one round takes the place of what is put in another.
+    pub fn displaces(&self, arriving: u32, put: u32) -> bool {
+        if self.apart || self.plan().round(arriving).arrival.is_none() {
+            return false;
+        }
+        let put = self.stretches(put, Side::Put);
+        self.stretches(arriving, Side::Arrival).iter().any(|one| put.iter().any(|other| one.overlaps(other)))
+    }
+
     /// What of a round's arrival is not stored where it lands, but taken in.
     pub fn taken_in(&self, round: u32) -> Pieces {
         match &self.legs {
@@ -280,15 +296,23 @@ impl Course {
     /// What is put.
     pub fn from(&self) -> &Memory {
         match &self.path {
-            Path::Slots { from, .. } => from,
+            Path::Slots { from, .. } => from.memory(),
             Path::Direct(ends) => &ends.from.memory,
+        }
+    }
+
+    /// The same as registered memory, where it is that.
+    pub fn from_region(&self) -> Option<&Region> {
+        match &self.path {
+            Path::Slots { from, .. } => from.region(),
+            Path::Direct(ends) => Some(&ends.from),
         }
     }
 
     /// Where it lands.
     pub fn to(&self) -> &Memory {
         match &self.path {
-            Path::Slots { from, to } => to.as_ref().unwrap_or(from),
+            Path::Slots { from, to } => to.as_ref().unwrap_or(from.memory()),
             Path::Direct(ends) => &ends.to().memory,
         }
     }

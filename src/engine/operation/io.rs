@@ -9,8 +9,9 @@ use crate::engine::slots::Slots;
 use crate::engine::staging::{Pool, Staging};
 use crate::engine::tokens::{Tokens, Use};
 use crate::error::Result;
+use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Posted, Put, Segment, Transport};
+use crate::transport::{Posted, Put, Region, Segment, Sight, Transport};
 
 /// Where a leg's bytes lie in this rank's memory; most have one run.
 pub type Segments = SmallVec<[Segment; 2]>;
@@ -53,6 +54,20 @@ impl Io {
     /// Such a message with so many bytes of data is about to be sent.
     pub(super) fn anticipate(&mut self, channel: usize, bytes: u64) {
         self.slots.anticipate(&mut *self.transport, channel, bytes);
+    }
+
+    /// Whether a peer had better read these bytes of a region where they lie than get them in a slot.
+    pub fn is_better_shown(
+        &mut self,
+        call: (u64, u32),
+        region: &Region,
+        segments: &[Segment],
+        peer: Rank,
+    ) -> bool {
+        // What this rank writes in each call itself does not rest.
+        !region.is_workspace
+            && self.transport.shows(region, peer)
+            && self.transport.rests_afar(peer, Sight { call, memory: &region.memory, segments })
     }
 
     /// Hands over a put of an operation's data, under a token of its own.

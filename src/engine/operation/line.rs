@@ -8,13 +8,14 @@
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
+use super::shown;
 use crate::engine::call::{Call, DataHead};
 use crate::engine::leg::{Stretches, total};
 use crate::engine::task::Operands;
 use crate::fold::Fold;
 use crate::plan::{Landing, Needs, Plan, Round, Side};
-use crate::transport::Gait;
 use crate::transport::memory::Memory;
+use crate::transport::{Gait, Region};
 
 /// Rounds of the longest line: the plans of small calls have fewer, but for chains of many ranks.
 const MOST_ROUNDS: u32 = 64;
@@ -49,6 +50,8 @@ pub enum Act {
         channel: usize,
         /// Where they are from.
         from: Segments,
+        /// Whether the channel's peer may read them there instead, as far as the call knows, and they are many.
+        may_show: bool,
     },
     /// Takes them in, once they are there.
     TakeIn {
@@ -69,6 +72,8 @@ pub struct Errand<'e> {
     pub iteration: u32,
     /// What is put.
     pub from: &'e Memory,
+    /// The same as registered memory, where it is that.
+    pub region: Option<&'e Region>,
     /// Where it lands.
     pub to: &'e Memory,
     /// How arrivals are combined, where the plan folds.
@@ -78,9 +83,9 @@ pub struct Errand<'e> {
 impl<'e> Errand<'e> {
     /// A start of a call.
     pub fn new(call: Call, iteration: u32, operands: Operands<'e>) -> Self {
-        let Operands { from, to, fold } = operands;
-        let (from, to) = (from.memory(), to.unwrap_or(from).memory());
-        Errand { call, iteration, from, to, fold: fold.map(|fold| &**fold) }
+        let Operands { from: source, to, fold } = operands;
+        let (from, to) = (source.memory(), to.unwrap_or(source).memory());
+        Errand { call, iteration, from, region: source.region(), to, fold: fold.map(|fold| &**fold) }
     }
 
     /// Where what arrives lands.
@@ -98,7 +103,7 @@ impl Line {
         let order = order(course.plan())?;
         let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
         let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
-        let steps = order.into_iter().map(|(round, side)| step(course, io, round, side));
+        let steps = (0..order.len()).map(|at| step(course, io, &order[at..]));
         let (heads, steps) = (DataHead::new(course.call), steps.collect::<Option<_>>()?);
         Some(Line { heads, steps, arrivals, soon: course.pace.soon })
     }
@@ -144,13 +149,21 @@ fn is_due(round: &Round, arrived: u32) -> bool {
     }
 }
 
-fn step(course: &Course, io: &Io, round: u32, side: Side) -> Option<Step> {
+/// The first of these.
+fn step(course: &Course, io: &Io, order: &[(u32, Side)]) -> Option<Step> {
+    let (&(round, side), later) = order.split_first()?;
     let stretches: Stretches = course.stretches(round, side).iter().copied().collect();
     let bytes = total(&stretches) as u64;
     let act = match side {
         Side::Put => {
             let channel = course.channel(course.plan().round(round).put?.peer, io).ok()?;
-            Act::Put { channel, from: segments(&stretches) }
+            let displaces =
+                |&(later, side): &(u32, Side)| side == Side::Arrival && course.displaces(later, round);
+            let may_show = course.attended
+                && bytes >= shown::SHOWN_FOR_SLOT as u64
+                && shown::fits(&stretches)
+                && !later.iter().any(displaces);
+            Act::Put { channel, from: segments(&stretches), may_show }
         }
         Side::Arrival => {
             let Round { arrival, landing, .. } = course.plan().round(round);

@@ -5,7 +5,6 @@
 //! through staging.
 #![forbid(unsafe_code)]
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter;
 
 use smallvec::{SmallVec, smallvec};
@@ -19,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::plan::Landing;
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
-use crate::transport::{Gait, RemoteKey, Segment, Sight, Transport};
+use crate::transport::{Gait, RemoteKey, Segment, Transport};
 
 /// Bytes of a source's memory, in the order in which they are taken.
 pub struct Shown {
@@ -35,27 +34,8 @@ pub fn fits(stretches: &[Stretch]) -> bool {
     total(stretches) > 0 && u16::try_from(stretches.len()).is_ok_and(has_room)
 }
 
-/// So many stretches, and so many words of each, are looked at.
-const STRETCHES: usize = 4;
-const WORDS: usize = 16;
-
-/// What there is to see in these stretches of a memory, in this call.
-pub fn sight(call: (u64, u32), memory: &Memory, stretches: &[Stretch]) -> Sight {
-    let words = stretches.iter().take(STRETCHES).flat_map(|&Stretch { at, len, .. }| {
-        (0..WORDS).map(move |i| (at + len.saturating_sub(WORD) * i / (WORDS - 1), len.min(WORD)))
-    });
-    let mut sample = DefaultHasher::new();
-    for (at, len) in words {
-        let mut word = [0; WORD];
-        memory.read(at, &mut word[..len]);
-        word.hash(&mut sample);
-    }
-    let start = stretches.first().map_or(0, |first| first.at);
-    let place = (memory.address().as_ptr() as usize + start, total(stretches));
-    Sight { call, place, sample: sample.finish() }
-}
-
-const WORD: usize = 8;
+/// Bytes of a leg from which on it is shown though a slot has room for it, where that is better: what is saved is a copy.
+pub const SHOWN_FOR_SLOT: usize = 8 << 10;
 
 /// A message about what is shown: mostly of one run or two.
 pub type Message = SmallVec<[u8; 128]>;
@@ -162,25 +142,6 @@ mod tests {
     use super::*;
     use crate::transport::loopback::Loopback;
     use proptest::prelude::*;
-
-    #[test]
-    fn what_is_written_at_a_samples_place_is_seen_and_what_is_elsewhere_is_not() {
-        let memory = Memory::zeroed(4096).unwrap();
-        let stretches = [(64, 1000), (2000, 5), (3000, 0)].map(|(at, len)| Stretch { at, there: 0, len });
-        let look = || sight((1, 0), &memory, &stretches);
-        let before = look();
-        assert_eq!((before, before.place.1), (look(), 1005));
-        for at in [0, 63, 1064, 2005, 4095] {
-            memory.write(at, &[1]);
-            assert_eq!(look(), before, "{at}");
-        }
-        for at in [64, 1063, 2004] {
-            memory.write(at, &[1]);
-            assert_ne!(look().sample, before.sample, "{at}");
-            memory.write(at, &[0]);
-        }
-        assert_eq!(sight((1, 0), &memory, &[]).place.1, 0);
-    }
 
     fn shown(data: &[u8], runs: u16, of: usize) -> Result<Shown> {
         let mut world = Loopback::world(2, 1)?;

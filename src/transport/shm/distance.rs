@@ -92,10 +92,10 @@ impl Distance {
     }
 
     /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above.
-    pub fn may_show_afar(&mut self, look: impl FnOnce() -> Sight) -> bool {
+    pub fn may_show_afar(&mut self, sight: Sight<'_>) -> bool {
         self.untimed += u32::from(self.far);
         let tries = self.otherwise > 0 || self.untimed >= TRIAL[1];
-        self.far && self.sights.rest(look()) && !tries
+        self.far && self.sights.rest(sight) && !tries
     }
 
     /// Whether legs are copied to find out.
@@ -133,6 +133,8 @@ impl Distance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::Segment;
+    use crate::transport::memory::Memory;
 
     const SHORT: Duration = Duration::from_nanos(TELLING as u64 / LINE);
     const LONG: Duration = Duration::from_nanos(28 * TELLING as u64 / LINE);
@@ -189,17 +191,21 @@ mod tests {
 
     #[test]
     fn afar_only_what_rests_is_shown() {
-        let look = |call: u64, sample: u64| move || Sight { call: (call, 0), place: (0, TELLING), sample };
+        let (memory, segments) = (Memory::zeroed(TELLING).unwrap(), [Segment { offset: 0, len: TELLING }]);
+        let may_show = |distance: &mut Distance, call: u64, what: u8| {
+            memory.write(0, &[what]);
+            distance.may_show_afar(Sight { call: (call, 0), memory: &memory, segments: &segments })
+        };
         let mut near = Distance::default();
-        assert!(![1, 2].map(|call| near.may_show_afar(look(call, 7))).contains(&true), "it is near");
+        assert!(![1, 2].map(|call| may_show(&mut near, call, 7)).contains(&true), "it is near");
         let mut far = Distance::far();
-        let shown = [(1, 7), (2, 7), (3, 8), (4, 8)].map(|(call, sample)| {
+        let shown = [(1, 7), (2, 7), (3, 8), (4, 8)].map(|(call, what)| {
             assert!(!far.may_show());
-            far.may_show_afar(look(call, sample))
+            may_show(&mut far, call, what)
         });
         assert_eq!(shown, [false, true, false, true]);
         let resting = |far: &mut Distance, first, calls| {
-            (first..first + calls).filter(|&call| far.may_show_afar(look(call, 8))).count() as u64
+            (first..first + calls).filter(|&call| may_show(far, call, 8)).count() as u64
         };
         let shown = resting(&mut far, 5, 2 * u64::from(TRIAL[1]));
         assert!((200..u64::from(TRIAL[1])).contains(&shown), "until a copy tells: {shown}");

@@ -86,6 +86,9 @@ pub static ABREAST: AtomicU64 = AtomicU64::new(0);
 /// Legs that were shown from afar, in all tests.
 #[cfg(test)]
 pub static SHOWN_AFAR: AtomicU64 = AtomicU64::new(0);
+/// The same of those that a slot has room for.
+#[cfg(test)]
+pub static SHOWN_FOR_SLOTS: AtomicU64 = AtomicU64::new(0);
 const IN_FLIGHT: usize = 256;
 /// How long to leave a rank alone that has been in the gate for long.
 const LONG_MOMENT: Duration = Duration::from_millis(5);
@@ -390,7 +393,7 @@ impl Transport for Shm {
         Target::of(region.remote.near) != Target::Private
     }
 
-    fn is_worth_showing(&mut self, peer: Rank, put: usize, look: Option<&dyn Fn() -> Sight>) -> bool {
+    fn is_worth_showing(&mut self, peer: Rank, put: usize, sight: Option<Sight<'_>>) -> bool {
         let may_go_round = TRAFFIC.contains(&put) && self.has_rounds(peer);
         let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return true };
         if may_go_round && distance.goes_round() {
@@ -399,10 +402,18 @@ impl Transport for Shm {
         if distance.may_show() {
             return true;
         }
-        let from_afar = look.is_some_and(|look| distance.may_show_afar(look));
+        let from_afar = sight.is_some_and(|sight| distance.may_show_afar(sight));
         #[cfg(test)]
         SHOWN_AFAR.fetch_add(u64::from(from_afar), std::sync::atomic::Ordering::Relaxed);
         from_afar
+    }
+
+    fn rests_afar(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
+        let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return false };
+        let rests = distance.may_show_afar(sight);
+        #[cfg(test)]
+        SHOWN_FOR_SLOTS.fetch_add(u64::from(rests), std::sync::atomic::Ordering::Relaxed);
+        rests
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

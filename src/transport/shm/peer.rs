@@ -1,6 +1,6 @@
 //! A peer: what of it this rank has mapped and opened so far, each when it is first needed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -128,8 +128,8 @@ impl Windows {
 /// Descriptors of peers, a bounded number of them: the oldest is closed for a new one.
 #[derive(Default)]
 pub struct Handles {
-    open: HashMap<Rank, OwnedFd>,
-    order: VecDeque<Rank>,
+    /// So few that a look at all takes no longer than to hash a number.
+    open: VecDeque<(Rank, OwnedFd)>,
 }
 
 /// So few that a thousand ranks do not need more descriptors than a process has by default.
@@ -138,23 +138,25 @@ const OPEN: usize = 128;
 impl Handles {
     /// That of a peer, which is opened at first.
     pub fn of(&mut self, rank: Rank, open: impl FnOnce() -> Result<OwnedFd>) -> Result<BorrowedFd<'_>> {
-        if !self.open.contains_key(&rank) {
-            let handle = open()?;
-            if self.order.len() == OPEN
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.open.remove(&oldest);
-            }
-            self.order.push_back(rank);
-            self.open.insert(rank, handle);
+        let at = match self.open.iter().position(|&(of, _)| of == rank) {
+            Some(at) => at,
+            None => self.add(rank, open()?),
+        };
+        Ok(self.open[at].1.as_fd())
+    }
+
+    /// A further one; where it is.
+    fn add(&mut self, rank: Rank, handle: OwnedFd) -> usize {
+        if self.open.len() == OPEN {
+            self.open.pop_front();
         }
-        Ok(self.open[&rank].as_fd())
+        self.open.push_back((rank, handle));
+        self.open.len() - 1
     }
 
     /// Closes all.
     pub fn clear(&mut self) {
         self.open.clear();
-        self.order.clear();
     }
 }
 

@@ -172,7 +172,10 @@ impl Puts {
             return Err(course.refusal(format!("rank {} is none of the plan's targets", order.put.peer)));
         };
         if !course.is_direct() {
-            return self.put_in_message(order, target, course, io);
+            return match self.is_better_shown(order.round, target, course, io) {
+                true => self.show_for_slot(order, target, course, io),
+                false => self.put_in_message(order, target, course, io),
+            };
         }
         if !self.targets[target].is_ready(course) {
             return self.go_ahead(order, target, course, io);

@@ -4,7 +4,7 @@
 use smallvec::smallvec;
 
 use super::super::course::{Course, Path};
-use super::super::io::Io;
+use super::super::io::{Io, segments};
 use super::super::share::{First, Open, Share, fold_there};
 use super::super::shown;
 use super::{Puts, Target};
@@ -14,7 +14,7 @@ use crate::engine::run::Order;
 use crate::error::Result;
 use crate::plan::Side;
 use crate::rank::Rank;
-use crate::transport::Gait;
+use crate::transport::{Gait, Sight};
 
 /// A leg that was shown before its target was ready, and of which the first bytes wait for that.
 pub struct Early {
@@ -59,15 +59,13 @@ impl Puts {
         let is_put = leg.staged.left() == 0 && course.attended && course.gait != Gait::PastCaches;
         let put = if is_put { total(&leg.direct) } else { 0 };
         let Path::Direct(ends) = &course.path else { return None };
-        let look = || {
-            let call = (course.call.name(), course.iteration());
-            shown::sight(call, &ends.from.memory, &course.stretches(round, Side::Put))
-        };
         // What this rank writes in each call, itself or for its caller, does not rest.
         let may_rest = leg.staged.left() > 0 && unpaced && !ends.from.is_workspace;
-        let look = may_rest.then_some(&look as &dyn Fn() -> _);
+        let segments = may_rest.then(|| segments(&course.stretches(round, Side::Put)));
+        let call = (course.call.name(), course.iteration());
+        let sight = |segments| Sight { call, memory: &ends.from.memory, segments };
         let may = target.reads && io.slots.may_send(target.channel);
-        if !may || !io.transport.is_worth_showing(target.world, put, look) {
+        if !may || !io.transport.is_worth_showing(target.world, put, segments.as_deref().map(sight)) {
             return None;
         }
         let arriving = match course.plan().round(round).arrival {
@@ -78,6 +76,40 @@ impl Puts {
             0 => Share::of_stored(&leg.direct, arriving),
             _ => Share::of_staged(&course.stretches(round, Side::Put), arriving, unit),
         }
+    }
+
+    /// Whether a target had better read a leg where it lies though a slot has room for it: where it rests, until the target
+    /// has, and nobody else needs this rank meanwhile.
+    pub(super) fn is_better_shown(&self, round: u32, target: usize, course: &Course, io: &mut Io) -> bool {
+        let Some(from) = course.from_region() else { return false };
+        let all = course.stretches(round, Side::Put);
+        if !course.attended || total(&all) < shown::SHOWN_FOR_SLOT || !shown::fits(&all) {
+            return false;
+        }
+        let is_to_come = |arrival: &u32| !course.run.has_arrived(*arrival);
+        let mut to_come = (0..course.plan().rounds()).filter(is_to_come);
+        if to_come.any(|arrival| course.displaces(arrival, round)) {
+            return false;
+        }
+        let call = (course.call.name(), course.iteration());
+        io.is_better_shown(call, from, &segments(&all), self.targets[target].world)
+    }
+
+    /// Shows all of a leg in the place of its message; false where that was not taken.
+    pub(super) fn show_for_slot(
+        &mut self,
+        order: Order,
+        target: usize,
+        course: &mut Course,
+        io: &mut Io,
+    ) -> Result<bool> {
+        let all: Stretches = course.stretches(order.round, Side::Put).iter().copied().collect();
+        let taken =
+            self.show_share(Showing { shown: &all, offers: false, pieces: 0 }, order, target, course, io)?;
+        if taken {
+            course.run.sent();
+        }
+        Ok(taken)
     }
 
     /// Begins a leg that is shared by the word of what is shown; false where that was not taken.
@@ -137,13 +169,11 @@ impl Puts {
         course: &Course,
         io: &mut Io,
     ) -> Result<bool> {
-        let (Path::Direct(ends), Target { world, channel, .. }) = (&course.path, &self.targets[target])
-        else {
-            return Ok(false);
-        };
+        let Some(from) = course.from_region() else { return Ok(false) };
+        let Target { world, channel, .. } = &self.targets[target];
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
         let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16, offers }).encode();
-        let key = io.transport.key(ends.from.remote, *world);
+        let key = io.transport.key(from.remote, *world);
         let mut message = shown::message(&head[..HEAD], key, shown);
         io.send_head(*channel, &mut message, None)
     }
