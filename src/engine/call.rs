@@ -217,8 +217,10 @@ pub fn data_bytes(head: &[u8; HEAD]) -> u64 {
     }
 }
 
-/// The kind of a head that is followed by data.
+/// The kind of a head that is followed by data, of one that says where they are shown, and of one that they have been read.
 const DATA: u8 = 3;
+const SHOWN: u8 = 6;
+const LOADED: u8 = 7;
 
 /// In a header without operator: numbers of operators begin with 1.
 const NO_FOLD: (u8, u8) = (0, 0);
@@ -249,8 +251,8 @@ impl Header {
             Kind::Data { round, bytes } => (DATA, none, none, 0, round, bytes),
             Kind::Taken { pieces } => (4, none, none, 0, pieces, 0),
             Kind::Turn { round } => (5, none, none, 0, round, 0),
-            Kind::Shown { round, bytes, runs, .. } => (6, none, none, runs, round, bytes),
-            Kind::Loaded { round } => (7, none, none, 0, round, 0),
+            Kind::Shown { round, bytes, runs, .. } => (SHOWN, none, none, runs, round, bytes),
+            Kind::Loaded { round } => (LOADED, none, none, 0, round, 0),
         };
         let signature = self.call.signature;
         let fold = signature.fold.unwrap_or(NO_FOLD);
@@ -303,11 +305,11 @@ impl Header {
             DATA => Kind::Data { round: word(40), bytes: long(48) },
             4 => Kind::Taken { pieces: word(40) },
             5 => Kind::Turn { round: word(40) },
-            6 => {
+            SHOWN => {
                 let offers = bytes[OPENS] != 0;
                 Kind::Shown { round: word(40), bytes: long(48), runs: operation, offers }
             }
-            7 => Kind::Loaded { round: word(40) },
+            LOADED => Kind::Loaded { round: word(40) },
             _ => return None,
         };
         let fold = (bytes[30], bytes[31]);
@@ -350,6 +352,21 @@ impl DataHead {
         let mut head = self.0;
         head[40..44].copy_from_slice(&round.to_le_bytes());
         head[48..56].copy_from_slice(&bytes.to_le_bytes());
+        head
+    }
+
+    /// Of the word where the data of a round are shown, in so many runs.
+    pub fn of_shown(&self, round: u32, bytes: u64, runs: u16) -> [u8; HEAD] {
+        let mut head = self.of(round, bytes);
+        head[KIND] = SHOWN;
+        head[28..30].copy_from_slice(&runs.to_le_bytes());
+        head
+    }
+
+    /// Of the word that what was shown for a round has been read.
+    pub fn of_loaded(&self, round: u32) -> [u8; HEAD] {
+        let mut head = self.of(round, 0);
+        head[KIND] = LOADED;
         head
     }
 
@@ -410,6 +427,8 @@ mod tests {
             heads.renumber(number, 0);
             let mut head = heads.of(round, bytes);
             prop_assert_eq!(head, first(header(number, Kind::Data { round, bytes })));
+            prop_assert_eq!(heads.of_shown(round, bytes, 3), first(header(number, Kind::Shown { round, bytes, runs: 3, offers: false })));
+            prop_assert_eq!(heads.of_loaded(round), first(header(number, Kind::Loaded { round })));
             head[CREDITS] = credits;
             prop_assert_eq!(heads.read(&head), Some((round, bytes)));
             for stranger in [header(number, Kind::Turn { round }), header(number ^ 1, Kind::Data { round, bytes })] {

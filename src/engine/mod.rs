@@ -58,7 +58,7 @@ use crowd::Crowd;
 use events::Events;
 use leg::Rule;
 use mail::Waiting;
-use operation::{Ends, Io, Operation, Parts, Path, Pumped};
+use operation::{Ends, Io, Operation, Parts, Path, Pumped, Trail};
 use patience::Patience;
 use rest::{Ask, Rest};
 use slots::{Card, Slots, There};
@@ -353,22 +353,22 @@ impl Engine {
 
     /// Starts an operation that is at rest; one that runs is an error.
     pub fn start(&mut self, handle: Handle) -> Result<()> {
-        self.start_after(handle, 0)
+        self.start_after(handle, &Trail::default())
     }
 
-    /// Starts an operation of which so many steps of its line have been taken.
-    fn start_after(&mut self, handle: Handle, steps: usize) -> Result<()> {
+    /// Starts an operation of which something has been done along its line.
+    fn start_after(&mut self, handle: Handle, trail: &Trail) -> Result<()> {
         self.check_at_rest(handle)?;
         self.vigil.makes_one();
         let turn = self.turns;
         self.turns += 1;
-        let Some(call) = self.stir(handle, |operation| {
-            operation.start(turn);
-            operation.catch_up(steps);
-            operation.call()
-        }) else {
+        let Some(Some(Entry { operation, stirred, stirs, .. })) = self.operations.get_mut(handle) else {
             return Ok(());
         };
+        operation.start(turn);
+        operation.catch_up(trail, &self.io.slots);
+        let call = operation.call();
+        (*stirred, *stirs) = (true, *stirs + 1);
         let told = if self.waiting.is_empty() { Ok(()) } else { self.tell_sources(handle) };
         let begun = told.and_then(|()| self.deliver_waiting(call)).and_then(|()| self.pump());
         begun.map_err(|error| self.fail(error))
@@ -404,11 +404,11 @@ impl Engine {
             entry.operation.ask = ask.map(Ask::into_owned);
             entry.operation.attend();
         }
-        self.start_or_forget(handle, 0)
+        self.start_or_forget(handle, &Trail::default())
     }
 
-    fn start_or_forget(&mut self, handle: Handle, steps: usize) -> Result<Handle> {
-        let started = self.start_after(handle, steps);
+    fn start_or_forget(&mut self, handle: Handle, trail: &Trail) -> Result<Handle> {
+        let started = self.start_after(handle, trail);
         if started.is_err() {
             self.forget(handle);
         }

@@ -12,13 +12,14 @@ use super::call::{CREDITS, Call, HEAD, Header, Kind};
 use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Step};
+use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Shown, Step, Trail, Word, shown_at};
 use super::rest::{Ask, Recalled};
 use super::slots::Landed;
 use super::task::Operands;
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
 use crate::plan::Landing;
+use crate::transport::memory::Memory;
 use crate::transport::{Event, Segment};
 
 /// Messages of later rounds that are left in their slots: of more, their sender might have too few.
@@ -31,8 +32,8 @@ const LOOKS: u32 = 4;
 enum Gone {
     /// To the end: it is over.
     All,
-    /// So many steps.
-    So(usize),
+    /// Not so far.
+    So(Trail),
 }
 
 /// A call on its way along its line.
@@ -40,6 +41,7 @@ struct Walk<'w> {
     line: &'w Line,
     errand: &'w Errand<'w>,
     early: Early,
+    trail: Trail,
 }
 
 /// What has landed before its step.
@@ -54,6 +56,29 @@ struct Message {
     round: u32,
     bytes: u64,
     landed: Landed,
+    /// In how many runs its data are shown, where it does not have them itself.
+    runs: Option<u16>,
+}
+
+impl Message {
+    /// The one that such a header in a slot belongs to, where it has a line's data.
+    fn of(kind: Kind, landed: Landed) -> Option<Message> {
+        match kind {
+            Kind::Data { round, bytes } => Some(Message { round, bytes, landed, runs: None }),
+            Kind::Shown { round, bytes, runs, offers: false } => {
+                Some(Message { round, bytes, landed, runs: Some(runs) })
+            }
+            _ => None,
+        }
+    }
+
+    fn kind(self) -> Kind {
+        let Message { round, bytes, .. } = self;
+        match self.runs {
+            None => Kind::Data { round, bytes },
+            Some(runs) => Kind::Shown { round, bytes, runs, offers: false },
+        }
+    }
 }
 
 /// What a look for news has brought.
@@ -115,13 +140,13 @@ impl Engine {
         let line = self.rest.at(kept).lend_line(&self.io);
         let errand = Errand::new(call, 0, operands);
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
-        let steps = match gone.map_err(|error| self.fail(error))? {
+        let trail = match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
                 self.vigil.makes_one();
                 self.remember(call, 1);
                 return Ok(None);
             }
-            Gone::So(steps) => steps,
+            Gone::So(trail) => trail,
         };
         let mut operation = self.rest.take(kept);
         let path = self.path(operation.is_small(), operands.from, operands.to)?;
@@ -130,7 +155,7 @@ impl Engine {
             operation.reach(&mut self.io).map_err(|error| self.fail(error))?;
         }
         self.operations[handle] = Some(Entry::new(operation));
-        self.start_or_forget(handle, steps).map(Some)
+        self.start_or_forget(handle, &trail).map(Some)
     }
 
     /// Starts a prepared operation that is at rest, on what it was prepared for; whether it is over at once.
@@ -147,7 +172,7 @@ impl Engine {
                 self.prepared(handle).into_iter().for_each(Operation::pass);
                 Ok(true)
             }
-            Gone::So(steps) => self.start_after(handle, steps).map(|()| false),
+            Gone::So(trail) => self.start_after(handle, &trail).map(|()| false),
         }
     }
 
@@ -162,14 +187,14 @@ impl Engine {
         errand: &Errand<'_>,
         owner: impl FnOnce(&mut Engine) -> Option<&mut Operation>,
     ) -> Result<Gone> {
-        let Some(mut line) = line else { return Ok(Gone::So(0)) };
+        let Some(mut line) = line else { return Ok(Gone::So(Trail::default())) };
         line.renew(errand);
-        let gone = if self.is_idle() { self.go_straight(&line, errand) } else { Ok(0) };
-        let steps = line.steps.len();
+        let gone =
+            if self.is_idle() { self.go_straight(&line, errand) } else { Ok(Gone::So(Trail::default())) };
         if let Some(owner) = owner(self) {
             owner.return_line(line);
         }
-        gone.map(|gone| if gone < steps { Gone::So(gone) } else { Gone::All })
+        gone
     }
 
     /// Whether nothing is under way.
@@ -177,34 +202,57 @@ impl Engine {
         self.operations.iter().flatten().all(|entry| entry.operation.is_done())
     }
 
-    /// Goes along a line; how many steps it got.
-    fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<usize> {
+    /// Goes along a line, and waits until what it has shown is read.
+    fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<Gone> {
         self.io.slots.spare(0);
-        let mut walk = Walk { line, errand, early: Early::new(line) };
-        if !self.claim(errand, &mut walk.early) {
-            self.leave_to_run(errand, walk.early);
-            return Ok(0);
+        let mut walk = Walk { line, errand, early: Early::new(line), trail: Trail::default() };
+        let all = self.claim(errand, &mut walk.early)
+            && self.take_steps(&mut walk)?
+            && self.await_readers(&mut walk)?;
+        if all {
+            return Ok(Gone::All);
         }
-        for (done, step) in line.steps.iter().enumerate() {
-            let gone = match &step.act {
+        self.leave_to_run(errand, walk.early);
+        Ok(Gone::So(walk.trail))
+    }
+
+    /// Takes one step after the other; false where the run is to go on.
+    fn take_steps(&mut self, walk: &mut Walk<'_>) -> Result<bool> {
+        let line = walk.line;
+        for step in &line.steps {
+            let taken = match &step.act {
                 Act::Put { channel, from, may_show } => {
-                    // To show it is the run's.
-                    !(*may_show && self.is_better_shown(errand, *channel, from))
-                        && self.put_when_taken(&mut walk, step, *channel, from)?
-                }
-                Act::TakeIn { into, landing, channel } => {
-                    match self.await_message(&mut walk, step, *channel)? {
-                        Some(message) => self.take_in(&mut walk, step, message, into, *landing)?,
-                        None => false,
+                    match *may_show && self.is_better_shown(walk.errand, *channel, from) {
+                        true => self.show_when_taken(walk, step, *channel, from)?,
+                        false => self.put_when_taken(walk, step, *channel, from)?,
                     }
                 }
+                Act::TakeIn { into, landing, channel } => match self.await_message(walk, step, *channel)? {
+                    Some(message) => self.take_in(walk, step, message, into, *landing)?,
+                    None => false,
+                },
             };
-            if !gone {
-                self.leave_to_run(errand, walk.early);
-                return Ok(done);
+            if !taken {
+                return Ok(false);
+            }
+            walk.trail.steps += 1;
+            if walk.trail.untold.is_some() {
+                return Ok(false);
             }
         }
-        Ok(line.steps.len())
+        Ok(true)
+    }
+
+    /// Waits until all is read that was shown; false where the run is to do that.
+    fn await_readers(&mut self, walk: &mut Walk<'_>) -> Result<bool> {
+        while let Some(&Word { channel, .. }) = walk.trail.unread.first() {
+            match self.listen(walk, Some((channel, 0)))? {
+                Heard::Message(message) => walk.early.messages.push(message),
+                Heard::Other => {}
+                Heard::Leave => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Whether a channel's peer had better read what is put where it lies.
@@ -223,7 +271,38 @@ impl Engine {
         from: &[Segment],
     ) -> Result<bool> {
         let mut head = walk.line.heads.of(step.round, step.bytes);
-        while !self.io.send_head(channel, &mut head, Some((walk.errand.from, from)))? {
+        self.send_when_taken(walk, channel, &mut head, Some((walk.errand.from, from)))
+    }
+
+    /// Shows what a step would put, likewise.
+    fn show_when_taken(
+        &mut self,
+        walk: &mut Walk<'_>,
+        step: &Step,
+        channel: usize,
+        from: &[Segment],
+    ) -> Result<bool> {
+        let (Some(region), peer) = (walk.errand.region, self.io.slots.rank_of(channel)) else {
+            return Ok(false);
+        };
+        let head = walk.line.heads.of_shown(step.round, step.bytes, from.len() as u16);
+        let mut message = shown_at(&head, self.io.transport.key(region.remote, peer), from);
+        let taken = self.send_when_taken(walk, channel, &mut message, None)?;
+        if taken {
+            walk.trail.unread.push(Word { channel, round: step.round });
+        }
+        Ok(taken)
+    }
+
+    /// Sends a message, once there is a slot for it; false where the run is to do that.
+    fn send_when_taken(
+        &mut self,
+        walk: &mut Walk<'_>,
+        channel: usize,
+        head: &mut [u8],
+        data: Option<(&Memory, &[Segment])>,
+    ) -> Result<bool> {
+        while !self.io.send_head(channel, head, data)? {
             // Of a transport that is busy, and not short of slots, there may be nothing to hear.
             if self.io.slots.may_send(channel) {
                 return Ok(false);
@@ -246,14 +325,11 @@ impl Engine {
         let mut all = true;
         self.waiting.retain(|waiting| {
             let Header { kind, call: theirs, iteration: start } = waiting.header;
-            let claimed = match (kind, &waiting.kept) {
-                (Kind::Data { round, bytes }, &Kept::InSlot(landed))
-                    if (theirs, start) == (call, iteration) =>
-                {
-                    early.keep(Message { round, bytes, landed })
-                }
-                _ => false,
+            let message = match waiting.kept {
+                Kept::InSlot(landed) if (theirs, start) == (call, iteration) => Message::of(kind, landed),
+                _ => None,
             };
+            let claimed = message.is_some_and(|message| early.keep(message));
             all &= claimed || (theirs.name(), start) != (call.name(), iteration);
             !claimed
         });
@@ -285,14 +361,37 @@ impl Engine {
         landing: Landing,
     ) -> Result<bool> {
         let (memory, start, room) = self.io.slots.payload(message.landed);
-        if message.bytes != step.bytes || step.bytes > room as u64 {
+        let payload = Payload::InSlot(memory, start, room);
+        let landed = match message.runs {
+            _ if message.bytes != step.bytes => false,
+            None if step.bytes > room as u64 => false,
+            None => walk.errand.shore().land(&payload, into, landing).map(|()| true)?,
+            Some(runs) => {
+                let (transport, peer) =
+                    (&mut *self.io.transport, self.io.slots.rank_of(message.landed.channel));
+                let shown = Shown::read(&payload, runs, peer, transport)?;
+                shown.bytes() as u64 == step.bytes
+                    && shown.land(into, landing, walk.errand.shore(), transport)?
+            }
+        };
+        if !landed {
             walk.early.messages.push(message);
             return Ok(false);
         }
-        walk.errand.shore().land(&Payload::InSlot(memory, start, room), into, landing)?;
         self.io.slots.release(message.landed);
+        if message.runs.is_some() {
+            self.tell_read(walk, Word { channel: message.landed.channel, round: step.round })?;
+        }
         self.pay()?;
         Ok(true)
+    }
+
+    /// Tells a source that what it shows has been read; where that is not taken, the run is to do it.
+    fn tell_read(&mut self, walk: &mut Walk<'_>, word: Word) -> Result<()> {
+        let mut head = walk.line.heads.of_loaded(word.round);
+        let told = self.io.send_head(word.channel, &mut head, None)?;
+        walk.trail.untold = (!told).then_some(word);
+        Ok(())
     }
 
     /// Looks for news, perhaps awaited by a channel, and of so many bytes. A message and its notice come on two cache
@@ -359,7 +458,7 @@ impl Engine {
             && walk.early.admits(round)
         {
             self.io.slots.credit(landed.channel, head[CREDITS]);
-            return Ok(Heard::Message(Message { round, bytes, landed }));
+            return Ok(Heard::Message(Message { round, bytes, landed, runs: None }));
         }
         if !walk.line.heads.is_of_its_start(head) {
             self.message(landed)?;
@@ -368,16 +467,47 @@ impl Engine {
             return Ok(Heard::Other);
         }
         let header = self.io.slots.header(landed)?;
+        if let Some(heard) = self.read_of_shown(landed, &header, walk)? {
+            return Ok(heard);
+        }
         self.io.slots.hold(landed);
         self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
         Ok(Heard::Leave)
     }
 
+    /// What a message of the call tells of what is shown: that a peer shows a step's data, or has read them.
+    fn read_of_shown(
+        &mut self,
+        landed: Landed,
+        header: &Header,
+        walk: &mut Walk<'_>,
+    ) -> Result<Option<Heard>> {
+        let Errand { call, iteration, .. } = *walk.errand;
+        if (header.call, header.iteration) != (call, iteration) {
+            return Ok(None);
+        }
+        if let Kind::Loaded { round } = header.kind {
+            let word = Word { channel: landed.channel, round };
+            let Some(at) = walk.trail.unread.iter().position(|unread| *unread == word) else {
+                return Ok(None);
+            };
+            walk.trail.unread.remove(at);
+            self.io.slots.release(landed);
+            self.pay()?;
+            return Ok(Some(Heard::Other));
+        }
+        let message = Message::of(header.kind, landed);
+        Ok(message
+            .filter(|message| message.runs.is_some() && walk.early.admits(message.round))
+            .map(Heard::Message))
+    }
+
     /// What has landed waits for the run to begin.
     fn leave_to_run(&mut self, &Errand { call, iteration, .. }: &Errand<'_>, early: Early) {
-        for Message { round, bytes, landed } in early.messages {
+        for message in early.messages {
+            let landed = message.landed;
             self.io.slots.hold(landed);
-            let header = Header { kind: Kind::Data { round, bytes }, call, iteration };
+            let header = Header { kind: message.kind(), call, iteration };
             self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
         }
     }
@@ -392,7 +522,6 @@ mod tests {
     use crate::engine::slots::Slots;
     use crate::engine::vigil::{Limits, Vigil};
     use crate::transport::loopback::Loopback;
-    use crate::transport::memory::Memory;
 
     /// Which start of its call is claimed for.
     const START: u32 = 2;

@@ -217,7 +217,7 @@ impl Arrivals {
         if let ([stretch], true) = (&all[..], is_open && from.bytes() < bytes) {
             let (_, rest) = stretch.split(bytes - from.bytes());
             let landing = course.plan().round(round).landing;
-            let landed = from.land(&[rest], landing, course, &mut *io.transport)?;
+            let landed = from.land(&[rest], landing, course.shore(), &mut *io.transport)?;
             drop(all);
             if !landed {
                 return Ok(Ok(()));
@@ -338,7 +338,7 @@ impl Arrivals {
     /// more.
     fn load(&mut self, round: u32, from: Shown, course: &mut Course, io: &mut Io) -> Result<bool> {
         let landing = course.plan().round(round).landing;
-        if !from.land(&course.stretches(round, Side::Arrival), landing, course, &mut *io.transport)? {
+        if !from.land(&course.stretches(round, Side::Arrival), landing, course.shore(), &mut *io.transport)? {
             return Ok(false);
         }
         self.let_go_of(from, round, course, io)?;
@@ -379,6 +379,11 @@ impl Arrivals {
         if self.intake.is_at(round) {
             self.intake.advance(course.plan(), |round| course.taken_in(round));
         }
+    }
+
+    /// What was shown for a round has been read already, of which its source is to be told by this channel.
+    pub fn read_before(&mut self, channel: usize, round: u32) {
+        self.loaded.push_back((channel, round));
     }
 
     /// A round that came in a message has been taken in already, in the order of rounds.

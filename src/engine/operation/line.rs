@@ -5,6 +5,8 @@
 //! along their lines never wait for each other in a circle: what is put in a round waits for earlier rounds only.
 #![forbid(unsafe_code)]
 
+use smallvec::SmallVec;
+
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
@@ -62,6 +64,26 @@ pub enum Act {
         /// The channel by which they come.
         channel: usize,
     },
+}
+
+/// What a call has done along its line, for the run that goes on from there.
+#[derive(Default)]
+pub struct Trail {
+    /// How many steps.
+    pub steps: usize,
+    /// What was shown and has not been read.
+    pub unread: SmallVec<[Word; 4]>,
+    /// What was read, of which its source has not been told.
+    pub untold: Option<Word>,
+}
+
+/// By which channel something is shown, and of which round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    /// The channel.
+    pub channel: usize,
+    /// The round.
+    pub round: u32,
 }
 
 /// A call along its line: its memory and operator are its caller's still.

@@ -23,15 +23,15 @@ mod turns;
 
 pub use course::{Ends, Pace, Parts, Path, Unequal};
 pub use io::Io;
-pub use line::{Act, Errand, Line, Step};
+pub use line::{Act, Errand, Line, Step, Trail, Word};
 pub use payload::{Payload, Shore};
-pub use shown::Shown;
+pub use shown::{Shown, message as shown_at};
 
 use super::call::{Call, Header, is_before};
 use super::leg::total;
 use super::rest::Ask;
 use super::run::{Awaits, Unexpected};
-use super::slots::Landed;
+use super::slots::{Landed, Slots};
 use super::staging::Pool;
 use super::vigil::Waiting;
 use crate::error::Result;
@@ -146,10 +146,16 @@ impl Operation {
         self.course.grow_old(by);
     }
 
-    /// Lets the run know, at its beginning, that so many steps of the line have been taken.
-    pub fn catch_up(&mut self, steps: usize) {
+    /// Lets the run know, at its beginning, what has been done along the line.
+    pub fn catch_up(&mut self, trail: &Trail, slots: &Slots) {
         let Some(Some(line)) = &self.line else { return };
-        for step in &line.steps[..steps] {
+        for word in &trail.unread {
+            self.puts.shown_before(word.round, slots.rank_of(word.channel));
+        }
+        if let Some(word) = &trail.untold {
+            self.arrivals.read_before(word.channel, word.round);
+        }
+        for step in &line.steps[..trail.steps] {
             match step.act {
                 Act::Put { .. } => self.course.run.put_before(step.round),
                 Act::TakeIn { .. } => self.arrivals.taken_before(step.round, &mut self.course),

@@ -9,8 +9,7 @@ use std::iter;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::course::Course;
-use super::payload::{Act, Bytes, Payload};
+use super::payload::{Act, Bytes, Payload, Shore};
 use crate::engine::call::{PAIR, shown_bytes};
 use crate::engine::leg::{Stretch, total};
 use crate::engine::slots::PAYLOAD;
@@ -41,11 +40,11 @@ pub const SHOWN_FOR_SLOT: usize = 8 << 10;
 pub type Message = SmallVec<[u8; 128]>;
 
 /// Behind a message's head, its data: they say where the bytes of these stretches of a region are.
-pub fn message(head: &[u8], key: RemoteKey, stretches: &[Stretch]) -> Message {
-    let mut message: Message = smallvec![0; head.len() + PAIR * (1 + stretches.len())];
+pub fn message(head: &[u8], key: RemoteKey, segments: &[Segment]) -> Message {
+    let mut message: Message = smallvec![0; head.len() + PAIR * (1 + segments.len())];
     let (start, pairs) = message.split_at_mut(head.len());
     start.copy_from_slice(head);
-    let runs = stretches.iter().map(|run| [key.base.wrapping_add(run.at as u64), run.len as u64]);
+    let runs = segments.iter().map(|run| [key.base.wrapping_add(run.offset as u64), run.len as u64]);
     for (place, [one, other]) in
         pairs.as_chunks_mut::<PAIR>().0.iter_mut().zip(iter::once([0, key.key]).chain(runs))
     {
@@ -93,12 +92,11 @@ impl Shown {
         &self,
         into: &[Stretch],
         landing: Landing,
-        course: &Course,
+        shore: Shore<'_>,
         transport: &mut dyn Transport,
     ) -> Result<bool> {
         let mut landed = Ok(());
-        let shown =
-            transport.while_shown(self.peer, &mut || landed = course.shore().land(self, into, landing))?;
+        let shown = transport.while_shown(self.peer, &mut || landed = shore.land(self, into, landing))?;
         landed.map(|()| shown)
     }
 
@@ -139,6 +137,7 @@ impl Bytes for Shown {
 
 #[cfg(test)]
 mod tests {
+    use super::super::io::segments;
     use super::*;
     use crate::transport::loopback::Loopback;
     use proptest::prelude::*;
@@ -161,7 +160,7 @@ mod tests {
         let numbers: Vec<u8> = (0..LEN).map(|i| (i * 31 + i / 251) as u8).collect();
         memory.write(0, &numbers);
         let region = world[0].register(memory).unwrap();
-        let words = message(&[], region.remote.near, &[Stretch { at: 5, there: 0, len: LEN - 5 }]);
+        let words = message(&[], region.remote.near, &[Segment { offset: 5, len: LEN - 5 }]);
         let shown = Shown::read(&Payload::Copied(&words), 1, 0, &mut world[1]).unwrap();
         for gait in [Gait::Straight, Gait::Abreast, Gait::PastCaches] {
             let (to, mut stored) = (Memory::zeroed(LEN).unwrap(), vec![0; LEN]);
@@ -181,7 +180,7 @@ mod tests {
             };
             let stretches: Vec<_> = lengths.iter().map(stretch).collect();
             let key = RemoteKey { base: 0, key: 1 };
-            let words = message(&[], key, &stretches);
+            let words = message(&[], key, &segments(&stretches));
             let all = total(&stretches);
             let shown = shown(&words, lengths.len() as u16, 200).unwrap();
             prop_assert_eq!(shown.bytes(), all);
@@ -217,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_shown_is_an_error_that_names_the_rank() {
-        let words = |key, at, len| message(&[], RemoteKey { base: 0, key }, &[Stretch { at, there: 0, len }]);
+        let words = |key, at, len| message(&[], RemoteKey { base: 0, key }, &[Segment { offset: at, len }]);
         let good = words(1, 90, 10);
         assert!(shown(&good, 1, 100).is_ok());
         let bad = [

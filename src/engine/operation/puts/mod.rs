@@ -119,6 +119,11 @@ impl Puts {
         }
     }
 
+    /// A leg has been shown already to a peer of the world, which has not read it.
+    pub fn shown_before(&mut self, round: u32, peer: Rank) {
+        self.shown.push_back(Unread { round, peer, pieces: 0 });
+    }
+
     /// A peer of the world has read what was shown to it for a round.
     pub fn loaded(&mut self, peer: Rank, round: u32) {
         let read = self.shown.iter().position(|unread| (unread.round, unread.peer) == (round, peer));

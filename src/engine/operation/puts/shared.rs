@@ -174,7 +174,7 @@ impl Puts {
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
         let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16, offers }).encode();
         let key = io.transport.key(from.remote, *world);
-        let mut message = shown::message(&head[..HEAD], key, shown);
+        let mut message = shown::message(&head[..HEAD], key, &segments(shown));
         io.send_head(*channel, &mut message, None)
     }
 
