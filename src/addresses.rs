@@ -95,23 +95,27 @@ impl Listener {
 
 /// Listens at all of this host's addresses.
 pub fn listen_at_all(port: u16) -> std::io::Result<TcpListener> {
-    listen_at_any(&of_this_host(), port)
+    listen_at(any_of(&of_this_host()), port)
 }
 
-/// Listens at what stands for all of these addresses.
-fn listen_at_any(addresses: &[Address], port: u16) -> std::io::Result<TcpListener> {
-    // A kernel without IPv6 has no such sockets.
-    let (family, any) = match addresses.iter().any(|address| address.ip.is_ipv6()) {
-        true => (AddressFamily::INET6, Ipv6Addr::UNSPECIFIED.into()),
-        false => (AddressFamily::INET, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
-    };
+/// What stands for all of these addresses.
+fn any_of(addresses: &[Address]) -> IpAddr {
+    // An IPv6 socket takes IPv4 connections too, but a kernel without IPv6 has none.
+    match addresses.iter().any(|address| address.ip.is_ipv6()) {
+        true => Ipv6Addr::UNSPECIFIED.into(),
+        false => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn listen_at(ip: IpAddr, port: u16) -> std::io::Result<TcpListener> {
+    let family = if ip.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_reuseaddr(&socket, true)?;
-    if family == AddressFamily::INET6 {
-        // It takes IPv4 connections too, whatever the system's default is (net.ipv6.bindv6only).
+    if ip.is_ipv6() {
+        // Whatever the system's default is (net.ipv6.bindv6only).
         set_ipv6_v6only(&socket, false)?;
     }
-    bind(&socket, &SocketAddr::new(any, port))?;
+    bind(&socket, &SocketAddr::new(ip, port))?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
@@ -120,10 +124,11 @@ fn listen_at_any(addresses: &[Address], port: u16) -> std::io::Result<TcpListene
 const BACKLOG: i32 = i32::MAX;
 
 fn listen_within(scope: Scope, addresses: &[Address]) -> std::io::Result<(TcpListener, u16)> {
-    let socket = match scope {
-        Scope::Loopback => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)),
-        Scope::Network => listen_at_any(addresses, 0),
-    }?;
+    let ip = match scope {
+        Scope::Loopback => Ipv4Addr::LOCALHOST.into(),
+        Scope::Network => any_of(addresses),
+    };
+    let socket = listen_at(ip, 0)?;
     socket.set_nonblocking(true)?;
     let port = socket.local_addr()?.port();
     Ok((socket, port))

@@ -1,7 +1,7 @@
 //! A number for a sequence of words, by which a change of it is noticed. Quick, and no match for somebody's ill will.
 #![forbid(unsafe_code)]
 
-/// The number: of two sequences that differ in one word it always differs, in others but for one case in 2⁶⁴.
+/// The number. It always differs where sequences of one length differ in one word; where they differ in more, hardly ever not.
 ///
 /// FNV's start and prime, and a rotation, as the last words would else leave the first bits as they are.
 pub fn of_words(words: impl IntoIterator<Item = u64>) -> u64 {

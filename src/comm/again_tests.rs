@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::tests::{faulty, on_threads, said_of_different_calls};
 use super::*;
 use crate::comm::request::Prepared;
+use crate::engine::operation::shown;
 use crate::fold::element::Element;
 use crate::fold::{self, Sum};
 use crate::transport::faulty::{Faults, Faulty};
-use crate::transport::shm::{ABREAST, ROUNDS, SHOWN_AFAR, SHOWN_FOR_SLOTS, Shm, Vicinity};
+use crate::transport::shm::{ABREAST, ROUNDS, SHOWN_AFAR, Shm, Vicinity};
 use crate::transport::{Caches, Gait};
 
 /// Times that each call is made.
@@ -299,8 +300,9 @@ fn what_rests_is_shown_from_afar_and_what_is_new_comes_whole() {
 const IN_SLOT: usize = 1024;
 const UNSEEN: usize = 777;
 
-/// Calls on windows that are filled alike for three times in a row, but for what no look finds.
-fn calls_that_rest(comm: &Communicator) {
+/// Calls on windows that are filled alike for three times in a row, but for what no look finds; how many legs were shown though
+/// slots had room.
+fn calls_that_rest(comm: &Communicator) -> u64 {
     let (p, me) = (comm.size() as usize, comm.rank());
     let [mut whole, mut parts, mut both] = [1, p, 2 * p].map(|parts| comm.window(parts * IN_SLOT).unwrap());
     for time in 0..24 {
@@ -328,15 +330,15 @@ fn calls_that_rest(comm: &Communicator) {
         let sent = |i: usize| has((i / IN_SLOT) as Rank, me as usize * IN_SLOT + i % IN_SLOT);
         assert!((0..p * IN_SLOT).all(|i| both[p * IN_SLOT + i] == sent(i)));
     }
+    shown::FOR_SLOTS.get()
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
 fn what_rests_is_shown_though_a_slot_has_room_for_it() {
     for p in [2, 3, 5] {
-        let before = SHOWN_FOR_SLOTS.load(Ordering::Relaxed);
-        on_threads(sharing(p, far), |comm| calls_that_rest(&comm));
-        assert!(SHOWN_FOR_SLOTS.load(Ordering::Relaxed) > before, "{p} ranks");
+        let shown = on_threads(sharing(p, far), |comm| calls_that_rest(&comm));
+        assert!(shown.iter().all(|&legs| legs > 0), "{p} ranks: {shown:?}");
         for seed in 0..4 {
             on_threads(Communicator::loopback(p, seed).unwrap(), |comm| calls_that_rest(&comm));
         }

@@ -7,6 +7,7 @@ use super::request::Running;
 use super::tests::{faulty, finish, on_threads};
 use super::*;
 use crate::algorithm::{self, Entry};
+use crate::engine::operation::shown;
 use crate::engine::slots::PAYLOAD;
 use crate::engine::staging::STAGES;
 use crate::fold::{self, Operator, Sum};
@@ -138,17 +139,30 @@ fn verify(comms: &[Communicator], case: &Case, seed: u64, what: &str) {
     }
 }
 
-fn every_algorithm(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64) {
-    algorithms(p, comms, sizes, seed, |_| true);
+fn every_algorithm(comms: &[Communicator], sizes: &[usize], seed: u64) {
+    algorithms(comms, sizes, seed, |_| true);
 }
 
-fn algorithms(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64, wanted: impl Fn(&Entry) -> bool) {
+fn algorithms(comms: &[Communicator], sizes: &[usize], seed: u64, wanted: impl Fn(&Entry) -> bool) {
+    each_case(&comms[0], sizes, wanted, |case, n, what| {
+        verify(comms, case, seed ^ n, &format!("{what}, seed {seed}"))
+    });
+}
+
+/// Calls by each algorithm that serves these ranks, of about so many elements.
+fn each_case(
+    comm: &Communicator,
+    sizes: &[usize],
+    wanted: impl Fn(&Entry) -> bool,
+    mut act: impl FnMut(&Case, u64, &str),
+) {
+    let p = comm.size();
     for collective in Collective::ALL {
         if matches!(collective, Collective::Barrier | Collective::Alltoallv) {
             continue;
         }
         let kinds = if collective.has_counts() { 3 } else { 1 };
-        let fits = |entry: &&Entry| entry.fits(p) && entry.suits(&comms[0].groups);
+        let fits = |entry: &&Entry| entry.fits(p) && entry.suits(&comm.groups);
         for entry in algorithm::of(collective).filter(fits).filter(|entry| wanted(entry)) {
             for (&n, kind) in sizes.iter().flat_map(|n| (0..kinds).map(move |kind| (n, kind))) {
                 if entry.exchanges && (n > 1000 || p > 48) {
@@ -162,14 +176,56 @@ fn algorithms(p: u32, comms: &[Communicator], sizes: &[usize], seed: u64, wanted
                         case.call = case.call.blocks(*blocks);
                     }
                     let what = format!(
-                        "{} by {}, p = {p}, {n} elements, kind {kind}, root {root}, blocks {blocks:?}, seed {seed}",
+                        "{} by {}, p = {p}, {n} elements, kind {kind}, root {root}, blocks {blocks:?}",
                         collective.name(),
                         entry.name
                     );
-                    verify(comms, &case, seed ^ n as u64, &what);
+                    act(&case, n as u64, &what);
                 }
             }
         }
+    }
+}
+
+/// Ranks that wait for each call, and make it three times on one window: what has room in a slot is shown, or not. Whoever still
+/// reads it when the call is over reads nonsense.
+#[test]
+fn what_is_shown_in_the_place_of_a_message_gives_the_serial_result() {
+    let shown_by = |p: u32, comms: Vec<Communicator>| -> u64 {
+        let shown = on_threads(comms, |comm| {
+            each_case(
+                &comm,
+                &[600, 600 * p as usize],
+                |_| true,
+                |case, _, what| {
+                    let mut window = comm.window::<u64>(case.len).unwrap();
+                    for time in 0..3 {
+                        window
+                            .iter_mut()
+                            .enumerate()
+                            .for_each(|(i, one)| *one = (case.before)(comm.rank(), i));
+                        comm.run_window(&mut window, &case.call)
+                            .unwrap_or_else(|error| panic!("{what}: {error}"));
+                        for (i, &found) in window.iter().enumerate() {
+                            let right = (case.after)(comm.rank(), i);
+                            assert!(
+                                right.is_none_or(|right| found == right),
+                                "{what}: element {i} at time {time}"
+                            );
+                        }
+                        window.fill(u64::MAX);
+                    }
+                },
+            );
+            shown::FOR_SLOTS.get()
+        });
+        shown.iter().sum()
+    };
+    for p in [2, 3, 4, 7] {
+        let comms = Communicator::loopback(p, 31).unwrap();
+        assert!(shown_by(p, on_nodes(comms, 1.0)) > 20, "{p} ranks");
+        let comms = faulty(p, 32, Faults { refuse: 60, delay: 100, lose: 0 });
+        assert!(shown_by(p, comms) > 20, "{p} ranks");
     }
 }
 
@@ -194,7 +250,7 @@ fn every_algorithm_of_every_collective_gives_the_serial_result() {
         (7, &[14, 7000]),
         (8, &[8, 1024, 20_000]),
     ] {
-        every_algorithm(p, &on_nodes(Communicator::loopback(p, u64::from(p)).unwrap(), 1.0), sizes, 1);
+        every_algorithm(&on_nodes(Communicator::loopback(p, u64::from(p)).unwrap(), 1.0), sizes, 1);
     }
 }
 
@@ -205,7 +261,7 @@ fn over_a_slow_network_slots_carry_more() {
         let mut comms = Communicator::loopback(p, 13).unwrap();
         comms.iter_mut().for_each(|comm| comm.costs.latency = 1e-4);
         let (full, each) = (PAYLOAD / 8, p as usize);
-        every_algorithm(p, &comms, &[full, full + 1, each * full, each * (full + 1)], 2);
+        every_algorithm(&comms, &[full, full + 1, each * full, each * (full + 1)], 2);
     }
 }
 
@@ -215,7 +271,7 @@ fn leaders_of_any_number_and_domains_of_one_node_give_the_serial_result() {
     for (p, leaders) in [(7, 2), (12, 3), (16, 4), (17, 100)] {
         let mut comms = on_nodes(faulty(p, 11, Faults { refuse: 60, delay: 100, lose: 0 }), 1.0);
         comms.iter_mut().for_each(|comm| comm.hierarchy.leaders = leaders);
-        algorithms(p, &comms, &[40 * p as usize, 160 * p as usize], 5, |entry| entry.several_leaders);
+        algorithms(&comms, &[40 * p as usize, 160 * p as usize], 5, |entry| entry.several_leaders);
     }
     for p in [6, 11] {
         let one = Arc::new(Groups::runs(p, 1).with_domains(|rank| Some(rank / 3)));
@@ -229,7 +285,7 @@ fn leaders_of_any_number_and_domains_of_one_node_give_the_serial_result() {
                 "the user wants it"
             );
         }
-        algorithms(p, &comms, &[p as usize, 300 * p as usize], 9, Entry::is_nested);
+        algorithms(&comms, &[p as usize, 300 * p as usize], 9, Entry::is_nested);
     }
 }
 
@@ -237,7 +293,7 @@ fn leaders_of_any_number_and_domains_of_one_node_give_the_serial_result() {
 fn many_ranks_and_a_bad_network_change_nothing() {
     for p in [13, 16, 33] {
         let comms = faulty(p, u64::from(p), Faults { refuse: 60, delay: 100, lose: 0 });
-        every_algorithm(p, &on_nodes(comms, 4.0), &[p as usize, 100 * p as usize], u64::from(p));
+        every_algorithm(&on_nodes(comms, 4.0), &[p as usize, 100 * p as usize], u64::from(p));
     }
 }
 
@@ -324,7 +380,7 @@ fn an_all_to_all_that_welcomes_one_source_at_a_time_gives_the_serial_result() {
             assert_eq!(pace.welcome, Some(1), "{}", decided.entry.name);
             let straight = |entry: &Entry| entry.collective == Collective::Alltoall && !entry.relays();
             let sizes = [1, 3].map(|times| times * p as usize * PART);
-            algorithms(p, &comms, if p < 49 { &sizes } else { &sizes[..1] }, 7, straight);
+            algorithms(&comms, if p < 49 { &sizes } else { &sizes[..1] }, 7, straight);
         }
     }
     for p in [2, 3, 7] {
@@ -350,7 +406,7 @@ fn an_all_to_all_that_welcomes_one_source_at_a_time_gives_the_serial_result() {
 #[test]
 fn where_not_all_have_wide_channels_far_peers_are_reached_too() {
     let p = 49;
-    every_algorithm(p, &on_nodes(Communicator::loopback(p, 5).unwrap(), 2.0), &[49 * 50], 3);
+    every_algorithm(&on_nodes(Communicator::loopback(p, 5).unwrap(), 2.0), &[49 * 50], 3);
 }
 
 #[test]

@@ -412,6 +412,9 @@ impl Communicator {
     }
 
     /// [`run`](Self::run) on a window's elements: nothing is registered for the call.
+    ///
+    /// Peers on this node may read them where they lie, and then this rank waits until they have; which it does not where
+    /// they travel in slots, such as short vectors.
     pub fn run_window<T: Element>(&self, window: &mut Window<T>, call: impl AsCall<T>) -> Result<()> {
         let call = &call.as_call().raw;
         let elements = self.check_window(call, window)?;

@@ -12,7 +12,7 @@ use super::call::{CREDITS, Call, HEAD, Header, Kind};
 use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Shown, Step, Trail, Word, shown_at};
+use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Shown, Step, Trail, Word, shown};
 use super::rest::{Ask, Recalled};
 use super::slots::Landed;
 use super::task::Operands;
@@ -259,7 +259,9 @@ impl Engine {
     fn is_better_shown(&mut self, errand: &Errand<'_>, channel: usize, from: &[Segment]) -> bool {
         let call = (errand.call.name(), errand.iteration);
         let peer = self.io.slots.rank_of(channel);
-        errand.region.is_some_and(|region| self.io.is_better_shown(call, region, from, peer))
+        errand
+            .region
+            .is_some_and(|region| self.io.may_show(region, peer) && self.io.rests(call, region, from, peer))
     }
 
     /// Makes a step's put, once there is a slot for it; false where the run is to do that.
@@ -286,10 +288,11 @@ impl Engine {
             return Ok(false);
         };
         let head = walk.line.heads.of_shown(step.round, step.bytes, from.len() as u16);
-        let mut message = shown_at(&head, self.io.transport.key(region.remote, peer), from);
+        let mut message = shown::message(&head, self.io.transport.key(region.remote, peer), from);
         let taken = self.send_when_taken(walk, channel, &mut message, None)?;
         if taken {
             walk.trail.unread.push(Word { channel, round: step.round });
+            shown::count_for_slot();
         }
         Ok(taken)
     }

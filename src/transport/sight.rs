@@ -29,7 +29,7 @@ impl Sight<'_> {
         (self.memory.address().as_ptr() as usize + start, bytes)
     }
 
-    /// A number of some of its bytes: another one, but for one case in 2⁶⁴, when these are others.
+    /// A number of some of its bytes: nearly always another one when these are others.
     pub fn sample(&self) -> u64 {
         let words = self.segments.iter().take(SEGMENTS).flat_map(|&Segment { offset, len }| {
             (0..WORDS).map(move |i| (offset + len.saturating_sub(WORD) * i / (WORDS - 1), len.min(WORD)))

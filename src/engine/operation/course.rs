@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::io::Io;
 use super::noted::{Known, Legs, Noted};
 use super::payload::Shore;
+use super::shown;
 use crate::engine::call::{Call, Header, Kind};
-use crate::engine::leg::{Leg, Pieces, Rule, Stretches, stretches};
+use crate::engine::leg::{Leg, Pieces, Rule, Stretches, stretches, total};
 use crate::engine::run::Run;
 use crate::engine::task::Source;
 use crate::error::{Error, Result};
 use crate::fold::AnyFold;
 use crate::plan::layout::Layout;
-use crate::plan::{Landing, Plan, Side};
+use crate::plan::{Landing, Needs, Plan, Side};
 use crate::rank::Rank;
 use crate::transport::memory::Memory;
 use crate::transport::{Gait, Region};
@@ -272,8 +273,20 @@ impl Course {
         }
     }
 
+    /// Whether a leg may be shown though a slot has room for it, while these rounds are still to arrive: where its caller waits,
+    /// and nothing of it is written meanwhile. What this rank has from others, or has folded, it writes in each call: that
+    /// does not rest from call to call.
+    pub fn may_show(&self, round: u32, mut to_come: impl Iterator<Item = u32>) -> bool {
+        let all = self.stretches(round, Side::Put);
+        self.attended
+            && self.plan().round(round).needs == Needs::Nothing
+            && total(&all) >= shown::SHOWN_FOR_SLOT
+            && shown::fits(&all)
+            && !to_come.any(|arriving| self.displaces(arriving, round))
+    }
+
     /// Whether what arrives in one round takes the place of what is put in another.
-    pub fn displaces(&self, arriving: u32, put: u32) -> bool {
+    fn displaces(&self, arriving: u32, put: u32) -> bool {
         if self.apart || self.plan().round(arriving).arrival.is_none() {
             return false;
         }
@@ -302,7 +315,7 @@ impl Course {
     }
 
     /// The same as registered memory, where it is that.
-    pub fn from_region(&self) -> Option<&Region> {
+    pub fn source_region(&self) -> Option<&Region> {
         match &self.path {
             Path::Slots { from, .. } => from.region(),
             Path::Direct(ends) => Some(&ends.from),

@@ -56,18 +56,14 @@ impl Io {
         self.slots.anticipate(&mut *self.transport, channel, bytes);
     }
 
-    /// Whether a peer had better read these bytes of a region where they lie than get them in a slot.
-    pub fn is_better_shown(
-        &mut self,
-        call: (u64, u32),
-        region: &Region,
-        segments: &[Segment],
-        peer: Rank,
-    ) -> bool {
-        // What this rank writes in each call itself does not rest.
-        !region.is_workspace
-            && self.transport.shows(region, peer)
-            && self.transport.rests_afar(peer, Sight { call, memory: &region.memory, segments })
+    /// Whether a peer can read a region of this rank, and what lies there may rest: what this rank writes in each call does not.
+    pub fn may_show(&self, region: &Region, peer: Rank) -> bool {
+        !region.is_workspace && self.transport.shows(region, peer)
+    }
+
+    /// Whether a peer had better read these bytes of such a region where they lie than get them in a slot.
+    pub fn rests(&mut self, call: (u64, u32), region: &Region, segments: &[Segment], peer: Rank) -> bool {
+        self.transport.rests_afar(peer, Sight { call, memory: &region.memory, segments })
     }
 
     /// Hands over a put of an operation's data, under a token of its own.

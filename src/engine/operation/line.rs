@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
-use super::shown;
 use crate::engine::call::{Call, DataHead};
 use crate::engine::leg::{Stretches, total};
 use crate::engine::task::Operands;
@@ -52,7 +51,7 @@ pub enum Act {
         channel: usize,
         /// Where they are from.
         from: Segments,
-        /// Whether the channel's peer may read them there instead, as far as the call knows, and they are many.
+        /// Whether the channel's peer may read them there instead, as far as the call knows.
         may_show: bool,
     },
     /// Takes them in, once they are there.
@@ -179,12 +178,8 @@ fn step(course: &Course, io: &Io, order: &[(u32, Side)]) -> Option<Step> {
     let act = match side {
         Side::Put => {
             let channel = course.channel(course.plan().round(round).put?.peer, io).ok()?;
-            let displaces =
-                |&(later, side): &(u32, Side)| side == Side::Arrival && course.displaces(later, round);
-            let may_show = course.attended
-                && bytes >= shown::SHOWN_FOR_SLOT as u64
-                && shown::fits(&stretches)
-                && !later.iter().any(displaces);
+            let arrivals = later.iter().filter(|(_, side)| *side == Side::Arrival);
+            let may_show = course.may_show(round, arrivals.map(|&(round, _)| round));
             Act::Put { channel, from: segments(&stretches), may_show }
         }
         Side::Arrival => {

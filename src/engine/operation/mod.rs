@@ -1,7 +1,7 @@
 //! One collective operation of this rank: a run, the memory that it moves, and who is ready for it.
 //!
 //! Two paths, chosen by the caller as a function of the call's signature, so that all ranks choose
-//! alike: legs travel in slots (small messages, no handshake), or they are put straight into their
+//! alike: legs travel in slots (small messages, no handshake, but for what is better shown), or they are put straight into their
 //! place in the target's memory, once the target has said that it is ready and where; what a target can read where it
 //! lies is shown to it, and may be before. What is folded, and
 //! small blocks that travel together, go through staging slots ([`super::intake`] takes them out).
@@ -18,14 +18,14 @@ mod noted;
 mod payload;
 mod puts;
 mod share;
-mod shown;
+pub mod shown;
 mod turns;
 
 pub use course::{Ends, Pace, Parts, Path, Unequal};
 pub use io::Io;
 pub use line::{Act, Errand, Line, Step, Trail, Word};
 pub use payload::{Payload, Shore};
-pub use shown::{Shown, message as shown_at};
+pub use shown::Shown;
 
 use super::call::{Call, Header, is_before};
 use super::leg::total;

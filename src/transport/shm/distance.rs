@@ -27,7 +27,7 @@ pub(super) const BELIEVED: u32 = 4;
 /// to a dozen.
 const FAR: u64 = 16;
 /// Bytes of a copy from which on its time tells: of some lines all are under way at once.
-const TELLING: usize = 8 << 10;
+const TELLING: usize = 4 << 10;
 pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 
 /// What is known of a peer's lines.
@@ -93,9 +93,10 @@ impl Distance {
 
     /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above.
     pub fn may_show_afar(&mut self, sight: Sight<'_>) -> bool {
-        self.untimed += u32::from(self.far);
         let tries = self.otherwise > 0 || self.untimed >= TRIAL[1];
-        self.far && self.sights.rest(sight) && !tries
+        let shows = self.far && !tries && self.sights.rest(sight);
+        self.untimed += u32::from(shows);
+        shows
     }
 
     /// Whether legs are copied to find out.

@@ -86,9 +86,6 @@ pub static ABREAST: AtomicU64 = AtomicU64::new(0);
 /// Legs that were shown from afar, in all tests.
 #[cfg(test)]
 pub static SHOWN_AFAR: AtomicU64 = AtomicU64::new(0);
-/// The same of those that a slot has room for.
-#[cfg(test)]
-pub static SHOWN_FOR_SLOTS: AtomicU64 = AtomicU64::new(0);
 const IN_FLIGHT: usize = 256;
 /// How long to leave a rank alone that has been in the gate for long.
 const LONG_MOMENT: Duration = Duration::from_millis(5);
@@ -410,10 +407,7 @@ impl Transport for Shm {
 
     fn rests_afar(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
         let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return false };
-        let rests = distance.may_show_afar(sight);
-        #[cfg(test)]
-        SHOWN_FOR_SLOTS.fetch_add(u64::from(rests), std::sync::atomic::Ordering::Relaxed);
-        rests
+        distance.may_show_afar(sight)
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

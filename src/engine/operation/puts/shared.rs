@@ -78,21 +78,15 @@ impl Puts {
         }
     }
 
-    /// Whether a target had better read a leg where it lies though a slot has room for it: where it rests, until the target
-    /// has, and nobody else needs this rank meanwhile.
+    /// Whether a target had better read a leg where it lies though a slot has room for it.
     pub(super) fn is_better_shown(&self, round: u32, target: usize, course: &Course, io: &mut Io) -> bool {
-        let Some(from) = course.from_region() else { return false };
-        let all = course.stretches(round, Side::Put);
-        if !course.attended || total(&all) < shown::SHOWN_FOR_SLOT || !shown::fits(&all) {
-            return false;
-        }
-        let is_to_come = |arrival: &u32| !course.run.has_arrived(*arrival);
-        let mut to_come = (0..course.plan().rounds()).filter(is_to_come);
-        if to_come.any(|arrival| course.displaces(arrival, round)) {
+        let (Some(from), peer) = (course.source_region(), self.targets[target].world) else { return false };
+        let to_come = (0..course.plan().rounds()).filter(|&round| !course.run.has_arrived(round));
+        if !io.may_show(from, peer) || !course.may_show(round, to_come) {
             return false;
         }
         let call = (course.call.name(), course.iteration());
-        io.is_better_shown(call, from, &segments(&all), self.targets[target].world)
+        io.rests(call, from, &segments(&course.stretches(round, Side::Put)), peer)
     }
 
     /// Shows all of a leg in the place of its message; false where that was not taken.
@@ -108,6 +102,7 @@ impl Puts {
             self.show_share(Showing { shown: &all, offers: false, pieces: 0 }, order, target, course, io)?;
         if taken {
             course.run.sent();
+            shown::count_for_slot();
         }
         Ok(taken)
     }
@@ -169,7 +164,7 @@ impl Puts {
         course: &Course,
         io: &mut Io,
     ) -> Result<bool> {
-        let Some(from) = course.from_region() else { return Ok(false) };
+        let Some(from) = course.source_region() else { return Ok(false) };
         let Target { world, channel, .. } = &self.targets[target];
         let bytes = total(&course.stretches(round, Side::Put)) as u64;
         let head = course.header(Kind::Shown { round, bytes, runs: shown.len() as u16, offers }).encode();
