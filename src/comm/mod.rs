@@ -413,8 +413,8 @@ impl Communicator {
 
     /// [`run`](Self::run) on a window's elements: nothing is registered for the call.
     ///
-    /// Peers on this node may read them where they lie, and then this rank waits until they have; which it does not where
-    /// they travel in slots, such as short vectors.
+    /// Peers on this node may read them where they lie; then this rank waits until they have. Vectors of up to 4 KiB, and longer
+    /// ones that were written anew, mostly travel in slots, and it need not.
     pub fn run_window<T: Element>(&self, window: &mut Window<T>, call: impl AsCall<T>) -> Result<()> {
         let call = &call.as_call().raw;
         let elements = self.check_window(call, window)?;

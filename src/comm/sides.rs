@@ -83,7 +83,11 @@ enum Way {
 impl Way {
     /// In place on the output.
     fn on(output: Given, elements: usize, before: Option<Move>, after: Option<Move>) -> Way {
-        Way::There { elements, before, ends: Ends::one(Cow::Owned(output.source)), after, copy: None }
+        let mut source = output.source;
+        if let Source::Registered(region) = &mut source {
+            region.is_rewritten |= before.is_some();
+        }
+        Way::There { elements, before, ends: Ends::one(Cow::Owned(source)), after, copy: None }
     }
 }
 

@@ -238,7 +238,7 @@ impl Engine {
     pub fn workspace(&mut self, bytes: usize) -> Result<Region> {
         self.check()?;
         let mut region = self.window(bytes).map_err(|error| self.fail(error))?;
-        region.is_workspace = true;
+        region.is_rewritten = true;
         Ok(region)
     }
 

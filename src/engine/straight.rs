@@ -1,9 +1,10 @@
 //! Small calls that were made before go straight along their [`Line`] of steps.
 //!
-//! To its peers it is the call that it always was, with the same messages in the same slots. Whatever is out of the
-//! ordinary, such as a put that is not taken, a disagreement, another thread, or a wait that outlasts this
-//! rank's patience, is left to the operation's run: it is told which steps are done, and finds what has landed among
-//! the messages that wait for a call to begin.
+//! To its peers it is the call that it always was, with the same messages in the same slots, but that a leg may be shown
+//! in the place of its message where that is better: then a rank is at its line's end when its peers have read. Whatever
+//! is out of the ordinary, such as a put that is not taken, a disagreement, another thread, or a wait that outlasts this
+//! rank's patience, is left to the operation's run: it is told by a [`Trail`] what is done, and finds what has landed
+//! among the messages that wait for a call to begin.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;
@@ -208,7 +209,7 @@ impl Engine {
         let mut walk = Walk { line, errand, early: Early::new(line), trail: Trail::default() };
         let all = self.claim(errand, &mut walk.early)
             && self.take_steps(&mut walk)?
-            && self.await_readers(&mut walk)?;
+            && (walk.trail.unread.is_empty() || self.await_readers(&mut walk)?);
         if all {
             return Ok(Gone::All);
         }
@@ -217,6 +218,7 @@ impl Engine {
     }
 
     /// Takes one step after the other; false where the run is to go on.
+    #[inline]
     fn take_steps(&mut self, walk: &mut Walk<'_>) -> Result<bool> {
         let line = walk.line;
         for step in &line.steps {
@@ -244,13 +246,23 @@ impl Engine {
     }
 
     /// Waits until all is read that was shown; false where the run is to do that.
+    #[inline(never)]
     fn await_readers(&mut self, walk: &mut Walk<'_>) -> Result<bool> {
         while let Some(&Word { channel, .. }) = walk.trail.unread.first() {
-            match self.listen(walk, Some((channel, 0)))? {
-                Heard::Message(message) => walk.early.messages.push(message),
-                Heard::Other => {}
-                Heard::Leave => return Ok(false),
+            // A peer may lack the slot to say so that this rank owes it.
+            if self.held_up || !self.keep_heard(walk, Some((channel, 0)))? {
+                return Ok(false);
             }
+        }
+        Ok(true)
+    }
+
+    /// Looks for news and keeps a message of the line; false where the run is to go on.
+    fn keep_heard(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<bool> {
+        match self.listen(walk, awaited)? {
+            Heard::Message(message) => walk.early.messages.push(message),
+            Heard::Other => {}
+            Heard::Leave => return Ok(false),
         }
         Ok(true)
     }
@@ -277,6 +289,7 @@ impl Engine {
     }
 
     /// Shows what a step would put, likewise.
+    #[inline(never)]
     fn show_when_taken(
         &mut self,
         walk: &mut Walk<'_>,
@@ -292,12 +305,13 @@ impl Engine {
         let taken = self.send_when_taken(walk, channel, &mut message, None)?;
         if taken {
             walk.trail.unread.push(Word { channel, round: step.round });
-            shown::count_for_slot();
+            shown::count_for_slot(shown::By::Line);
         }
         Ok(taken)
     }
 
     /// Sends a message, once there is a slot for it; false where the run is to do that.
+    #[inline(always)]
     fn send_when_taken(
         &mut self,
         walk: &mut Walk<'_>,
@@ -307,13 +321,8 @@ impl Engine {
     ) -> Result<bool> {
         while !self.io.send_head(channel, head, data)? {
             // Of a transport that is busy, and not short of slots, there may be nothing to hear.
-            if self.io.slots.may_send(channel) {
+            if self.io.slots.may_send(channel) || !self.keep_heard(walk, None)? {
                 return Ok(false);
-            }
-            match self.listen(walk, None)? {
-                Heard::Message(message) => walk.early.messages.push(message),
-                Heard::Other => {}
-                Heard::Leave => return Ok(false),
             }
         }
         Ok(true)
@@ -364,37 +373,47 @@ impl Engine {
         landing: Landing,
     ) -> Result<bool> {
         let (memory, start, room) = self.io.slots.payload(message.landed);
-        let payload = Payload::InSlot(memory, start, room);
-        let landed = match message.runs {
-            _ if message.bytes != step.bytes => false,
-            None if step.bytes > room as u64 => false,
-            None => walk.errand.shore().land(&payload, into, landing).map(|()| true)?,
-            Some(runs) => {
-                let (transport, peer) =
-                    (&mut *self.io.transport, self.io.slots.rank_of(message.landed.channel));
-                let shown = Shown::read(&payload, runs, peer, transport)?;
-                shown.bytes() as u64 == step.bytes
-                    && shown.land(into, landing, walk.errand.shore(), transport)?
-            }
-        };
-        if !landed {
+        if message.bytes != step.bytes || step.bytes > room as u64 {
             walk.early.messages.push(message);
             return Ok(false);
         }
-        self.io.slots.release(message.landed);
         if message.runs.is_some() {
-            self.tell_read(walk, Word { channel: message.landed.channel, round: step.round })?;
+            return self.read_there(walk, step, message, into, landing);
         }
+        walk.errand.shore().land(&Payload::InSlot(memory, start, room), into, landing)?;
+        self.io.slots.release(message.landed);
         self.pay()?;
         Ok(true)
     }
 
-    /// Tells a source that what it shows has been read; where that is not taken, the run is to do it.
-    fn tell_read(&mut self, walk: &mut Walk<'_>, word: Word) -> Result<()> {
-        let mut head = walk.line.heads.of_loaded(word.round);
-        let told = self.io.send_head(word.channel, &mut head, None)?;
-        walk.trail.untold = (!told).then_some(word);
-        Ok(())
+    /// The same where the message says where its data are shown; their source is told that they have been read. Apart, as it
+    /// would lengthen the way of what is shorter.
+    #[inline(never)]
+    fn read_there(
+        &mut self,
+        walk: &mut Walk<'_>,
+        step: &Step,
+        message: Message,
+        into: &[Stretch],
+        landing: Landing,
+    ) -> Result<bool> {
+        let (landed, round) = (message.landed, step.round);
+        let (memory, start, room) = self.io.slots.payload(landed);
+        let (transport, peer) = (&mut *self.io.transport, self.io.slots.rank_of(landed.channel));
+        let runs = message.runs.unwrap_or(0);
+        let shown = Shown::read(&Payload::InSlot(memory, start, room), runs, peer, transport)?;
+        if shown.bytes() as u64 != step.bytes || !shown.land(into, landing, walk.errand.shore(), transport)? {
+            walk.early.messages.push(message);
+            return Ok(false);
+        }
+        drop(shown);
+        self.io.slots.release(landed);
+        let mut head = walk.line.heads.of_loaded(round);
+        if !self.io.send_head(landed.channel, &mut head, None)? {
+            walk.trail.untold = Some(Word { channel: landed.channel, round });
+        }
+        self.pay()?;
+        Ok(true)
     }
 
     /// Looks for news, perhaps awaited by a channel, and of so many bytes. A message and its notice come on two cache
@@ -479,6 +498,7 @@ impl Engine {
     }
 
     /// What a message of the call tells of what is shown: that a peer shows a step's data, or has read them.
+    #[inline(never)]
     fn read_of_shown(
         &mut self,
         landed: Landed,

@@ -140,7 +140,7 @@ impl Transport for Loopback {
         drop(table);
         let registration = Arc::new(Registration { regions, key });
         let remote = RemoteKey { base: 0, key }.into();
-        Ok(Region { memory, remote, is_workspace: false, descriptor: 0, registration })
+        Ok(Region { memory, remote, is_rewritten: false, descriptor: 0, registration })
     }
 
     /// Of every other region: so both ways are gone.

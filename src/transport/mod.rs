@@ -75,8 +75,8 @@ pub struct Region {
     pub memory: Memory,
     /// What to tell peers.
     pub remote: RemoteKeys,
-    /// Whether it is filled anew for each call, whatever with.
-    pub is_workspace: bool,
+    /// Whether this rank itself writes there for each call, whatever it is.
+    pub is_rewritten: bool,
     /// The transport's own word for the region (libfabric's descriptor), passed back in each put.
     /// Nobody else can make one up: it is a pointer to the transport.
     pub(in crate::transport) descriptor: usize,

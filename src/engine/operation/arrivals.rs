@@ -386,7 +386,7 @@ impl Arrivals {
         self.loaded.push_back((channel, round));
     }
 
-    /// A round that came in a message has been taken in already, in the order of rounds.
+    /// A round that came in a message, or was shown, has been taken in already, in the order of rounds.
     pub fn taken_before(&mut self, round: u32, course: &mut Course) {
         // The run is at its beginning, and hears of every round once.
         let _ = course.run.arrived(round);

@@ -279,7 +279,7 @@ impl Course {
     pub fn may_show(&self, round: u32, mut to_come: impl Iterator<Item = u32>) -> bool {
         let all = self.stretches(round, Side::Put);
         self.attended
-            && self.plan().round(round).needs == Needs::Nothing
+            && matches!(self.plan().round(round).needs, Needs::Nothing | Needs::AllBefore(0))
             && total(&all) >= shown::SHOWN_FOR_SLOT
             && shown::fits(&all)
             && !to_come.any(|arriving| self.displaces(arriving, round))

@@ -58,7 +58,7 @@ impl Io {
 
     /// Whether a peer can read a region of this rank, and what lies there may rest: what this rank writes in each call does not.
     pub fn may_show(&self, region: &Region, peer: Rank) -> bool {
-        !region.is_workspace && self.transport.shows(region, peer)
+        !region.is_rewritten && self.transport.shows(region, peer)
     }
 
     /// Whether a peer had better read these bytes of such a region where they lie than get them in a slot.

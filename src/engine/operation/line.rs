@@ -5,8 +5,6 @@
 //! along their lines never wait for each other in a circle: what is put in a round waits for earlier rounds only.
 #![forbid(unsafe_code)]
 
-use smallvec::SmallVec;
-
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
@@ -71,7 +69,7 @@ pub struct Trail {
     /// How many steps.
     pub steps: usize,
     /// What was shown and has not been read.
-    pub unread: SmallVec<[Word; 4]>,
+    pub unread: Vec<Word>,
     /// What was read, of which its source has not been told.
     pub untold: Option<Word>,
 }

@@ -39,14 +39,27 @@ pub const SHOWN_FOR_SLOT: usize = 4 << 10;
 
 #[cfg(test)]
 thread_local! {
-    /// Legs that this thread has shown though a slot had room for them.
-    pub static FOR_SLOTS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    /// Legs that this thread has shown though a slot had room for them, along a line and by a run.
+    pub static FOR_SLOTS: std::cell::Cell<[u64; 2]> = const { std::cell::Cell::new([0; 2]) };
 }
 
-/// One more was.
-pub fn count_for_slot() {
+/// Who shows a leg though a slot has room for it.
+#[derive(Clone, Copy)]
+pub enum By {
+    /// A call on its line.
+    Line,
+    /// An operation's run.
+    Run,
+}
+
+/// One more was; for tests.
+pub fn count_for_slot(_by: By) {
     #[cfg(test)]
-    FOR_SLOTS.set(FOR_SLOTS.get() + 1);
+    FOR_SLOTS.with(|counts| {
+        let mut both = counts.get();
+        both[_by as usize] += 1;
+        counts.set(both);
+    });
 }
 
 /// A message about what is shown: mostly of one run or two.

@@ -128,7 +128,7 @@ impl Domain {
         let (descriptor, key) = unsafe { ((*mr).mem_desc as usize, (*mr).key) };
         let base = if self.mr_mode & sys::FI_MR_VIRT_ADDR != 0 { start as u64 } else { 0 };
         let remote = RemoteKey { base, key }.into();
-        Ok(Region { memory, remote, is_workspace: false, descriptor, registration })
+        Ok(Region { memory, remote, is_rewritten: false, descriptor, registration })
     }
 
     /// FI_MR_ENDPOINT: a registration is for one endpoint, and off until it is enabled.

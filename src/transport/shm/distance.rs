@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::sights::Sights;
+use super::sights::{Seen, Sights};
 use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::Sight;
 use crate::transport::copy::{CopyFn, copy_afar};
@@ -91,12 +91,16 @@ impl Distance {
         !self.far && !self.is_looking()
     }
 
-    /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above.
+    /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above; in one call
+    /// the answer stays, but where a copy has told meanwhile.
     pub fn may_show_afar(&mut self, sight: Sight<'_>) -> bool {
-        let tries = self.otherwise > 0 || self.untimed >= TRIAL[1];
-        let shows = self.far && !tries && self.sights.rest(sight);
-        self.untimed += u32::from(shows);
-        shows
+        if !self.far {
+            return false;
+        }
+        let Seen { rests, is_first } = self.sights.look(sight);
+        let tries = self.otherwise > 0 || self.untimed > TRIAL[1];
+        self.untimed += u32::from(is_first && rests && !tries);
+        rests && !tries
     }
 
     /// Whether legs are copied to find out.

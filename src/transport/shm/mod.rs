@@ -383,7 +383,7 @@ impl Transport for Shm {
         };
         let registration = Registration::new(&self.regions, key.key, &memory);
         let registration = Arc::new(registration);
-        Ok(Region { memory, remote: key.into(), is_workspace: false, descriptor: 0, registration })
+        Ok(Region { memory, remote: key.into(), is_rewritten: false, descriptor: 0, registration })
     }
 
     fn shows(&self, region: &Region, _: Rank) -> bool {

@@ -17,12 +17,21 @@ const SELDOM: u8 = 16;
 /// What lay where it would have been shown: the latest places.
 #[derive(Debug, Default)]
 pub struct Sights {
-    known: Vec<Seen>,
+    known: Vec<Known>,
     next: usize,
 }
 
+/// What a look tells.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// Whether it rests: not at a new place.
+    pub rests: bool,
+    /// Whether its call had not asked before: as often as it does the answer is the same.
+    pub is_first: bool,
+}
+
 #[derive(Debug)]
-struct Seen {
+struct Known {
     place: (usize, usize),
     /// In which call it was asked for last, and whether it rested then.
     call: (u64, u32),
@@ -35,31 +44,32 @@ struct Seen {
 }
 
 impl Sights {
-    /// Whether it rests: false at a new place, and the same as often as one call asks.
-    pub fn rest(&mut self, sight: Sight<'_>) -> bool {
+    /// Whether it rests.
+    pub fn look(&mut self, sight: Sight<'_>) -> Seen {
         let place = sight.place();
-        match self.known.iter_mut().find(|seen| seen.place == place) {
-            Some(seen) if seen.call == sight.call => seen.rests,
-            Some(seen) => seen.look_again(sight),
+        match self.known.iter_mut().find(|known| known.place == place) {
+            Some(known) if known.call == sight.call => Seen { rests: known.rests, is_first: false },
+            Some(known) => Seen { rests: known.look_again(sight), is_first: true },
             None => {
                 self.learn(place, sight);
-                false
+                Seen { rests: false, is_first: true }
             }
         }
     }
 
     /// A place that is not known takes that of the oldest, if there is room for no more.
     fn learn(&mut self, place: (usize, usize), sight: Sight<'_>) {
-        let seen = Seen { place, call: sight.call, rests: false, sample: sight.sample(), new: 0, passed: 0 };
+        let known =
+            Known { place, call: sight.call, rests: false, sample: sight.sample(), new: 0, passed: 0 };
         match self.known.get_mut(self.next) {
-            Some(oldest) => *oldest = seen,
-            None => self.known.push(seen),
+            Some(oldest) => *oldest = known,
+            None => self.known.push(known),
         }
         self.next = (self.next + 1) % PLACES;
     }
 }
 
-impl Seen {
+impl Known {
     /// The same in another call.
     fn look_again(&mut self, sight: Sight<'_>) -> bool {
         self.call = sight.call;
@@ -97,7 +107,7 @@ mod tests {
         fn rest(&mut self, call: u64, place: usize, what: u8) -> bool {
             let segments = [Segment { offset: place * LEN, len: LEN }];
             self.memory.write(place * LEN, &[what]);
-            self.sights.rest(Sight { call: (call, 0), memory: &self.memory, segments: &segments })
+            self.sights.look(Sight { call: (call, 0), memory: &self.memory, segments: &segments }).rests
         }
     }
 

@@ -60,7 +60,7 @@ impl Puts {
         let put = if is_put { total(&leg.direct) } else { 0 };
         let Path::Direct(ends) = &course.path else { return None };
         // What this rank writes in each call, itself or for its caller, does not rest.
-        let may_rest = leg.staged.left() > 0 && unpaced && !ends.from.is_workspace;
+        let may_rest = leg.staged.left() > 0 && unpaced && !ends.from.is_rewritten;
         let segments = may_rest.then(|| segments(&course.stretches(round, Side::Put)));
         let call = (course.call.name(), course.iteration());
         let sight = |segments| Sight { call, memory: &ends.from.memory, segments };
@@ -81,7 +81,7 @@ impl Puts {
     /// Whether a target had better read a leg where it lies though a slot has room for it.
     pub(super) fn is_better_shown(&self, round: u32, target: usize, course: &Course, io: &mut Io) -> bool {
         let (Some(from), peer) = (course.source_region(), self.targets[target].world) else { return false };
-        let to_come = (0..course.plan().rounds()).filter(|&round| !course.run.has_arrived(round));
+        let to_come = (0..course.plan().rounds()).filter(|&arriving| !course.run.has_arrived(arriving));
         if !io.may_show(from, peer) || !course.may_show(round, to_come) {
             return false;
         }
@@ -102,7 +102,7 @@ impl Puts {
             self.show_share(Showing { shown: &all, offers: false, pieces: 0 }, order, target, course, io)?;
         if taken {
             course.run.sent();
-            shown::count_for_slot();
+            shown::count_for_slot(shown::By::Run);
         }
         Ok(taken)
     }
