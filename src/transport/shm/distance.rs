@@ -91,14 +91,14 @@ impl Distance {
         !self.far && !self.is_looking()
     }
 
-    /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above; in one call
-    /// the answer stays, but where a copy has told meanwhile.
+    /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above. However
+    /// often a call asks, it counts once.
     pub fn may_show_afar(&mut self, sight: Sight<'_>) -> bool {
         if !self.far {
             return false;
         }
         let Seen { rests, is_first } = self.sights.look(sight);
-        let tries = self.otherwise > 0 || self.untimed > TRIAL[1];
+        let tries = self.otherwise > 0 || self.untimed >= TRIAL[1];
         self.untimed += u32::from(is_first && rests && !tries);
         rests && !tries
     }

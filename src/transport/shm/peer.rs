@@ -128,7 +128,7 @@ impl Windows {
 /// Descriptors of peers, a bounded number of them: the oldest is closed for a new one.
 #[derive(Default)]
 pub struct Handles {
-    /// So few that a look at all takes no longer than to hash a number.
+    /// Mostly a few, so that a look at all is quicker than to hash a number.
     open: VecDeque<(Rank, OwnedFd)>,
 }
 
