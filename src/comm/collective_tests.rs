@@ -123,20 +123,30 @@ fn case(collective: Collective, p: u32, root: Rank, n: usize, kind: usize) -> Ca
     }
 }
 
-fn verify(comms: &[Communicator], case: &Case, seed: u64, what: &str) {
-    let start = |comm: &Communicator| {
-        let mut window = comm.window::<u64>(case.len).unwrap();
-        window.iter_mut().enumerate().for_each(|(i, one)| *one = (case.before)(comm.rank(), i));
-        comm.start(window, case.call.clone()).unwrap_or_else(|error| panic!("{what}: {error}"))
-    };
-    let windows = finish(comms.iter().map(start).collect(), seed);
-    for (rank, window) in (0..).zip(&windows) {
+impl Case {
+    /// What a rank has before.
+    fn fill(&self, rank: Rank, window: &mut [u64]) {
+        window.iter_mut().enumerate().for_each(|(i, one)| *one = (self.before)(rank, i));
+    }
+
+    /// Whether it has what it must have after.
+    fn check(&self, rank: Rank, window: &[u64], what: &str) {
         for (i, &found) in window.iter().enumerate() {
-            if let Some(right) = (case.after)(rank, i) {
-                assert_eq!(found, right, "{what}: element {i} of rank {rank} of {}", comms.len());
+            if let Some(right) = (self.after)(rank, i) {
+                assert_eq!(found, right, "{what}: element {i} of rank {rank}");
             }
         }
     }
+}
+
+fn verify(comms: &[Communicator], case: &Case, seed: u64, what: &str) {
+    let start = |comm: &Communicator| {
+        let mut window = comm.window::<u64>(case.len).unwrap();
+        case.fill(comm.rank(), &mut window);
+        comm.start(window, case.call.clone()).unwrap_or_else(|error| panic!("{what}: {error}"))
+    };
+    let windows = finish(comms.iter().map(start).collect(), seed);
+    (0..).zip(&windows).for_each(|(rank, window)| case.check(rank, window, what));
 }
 
 fn every_algorithm(comms: &[Communicator], sizes: &[usize], seed: u64) {
@@ -191,36 +201,23 @@ fn each_case(
 /// reads it when the call is over reads nonsense.
 #[test]
 fn what_is_shown_in_the_place_of_a_message_gives_the_serial_result() {
+    let make_all = |comm: &Communicator, case: &Case, what: &str| {
+        let mut window = comm.window::<u64>(case.len).unwrap();
+        for time in 0..3 {
+            case.fill(comm.rank(), &mut window);
+            comm.run_window(&mut window, &case.call).unwrap_or_else(|error| panic!("{what}: {error}"));
+            case.check(comm.rank(), &window, &format!("{what}, time {time}"));
+            window.fill(u64::MAX);
+        }
+    };
     let all_of = |p: u32, comms: Vec<Communicator>| {
+        let sizes = [600, 600 * p as usize];
         let shown = on_threads(comms, |comm| {
-            each_case(
-                &comm,
-                &[600, 600 * p as usize],
-                |_| true,
-                |case, _, what| {
-                    let mut window = comm.window::<u64>(case.len).unwrap();
-                    for time in 0..3 {
-                        window
-                            .iter_mut()
-                            .enumerate()
-                            .for_each(|(i, one)| *one = (case.before)(comm.rank(), i));
-                        comm.run_window(&mut window, &case.call)
-                            .unwrap_or_else(|error| panic!("{what}: {error}"));
-                        for (i, &found) in window.iter().enumerate() {
-                            let right = (case.after)(comm.rank(), i);
-                            assert!(
-                                right.is_none_or(|right| found == right),
-                                "{what}: element {i} at time {time}"
-                            );
-                        }
-                        window.fill(u64::MAX);
-                    }
-                },
-            );
-            shown::FOR_SLOTS.get()
+            each_case(&comm, &sizes, |_| true, |case, _, what| make_all(&comm, case, what));
+            (shown::BY_LINE.get(), shown::BY_RUN.get())
         });
-        let [by_line, by_run] = [0, 1].map(|by| shown.iter().map(|counts| counts[by]).sum::<u64>());
-        assert!(by_line > 9 && by_run > 2, "{p} ranks: {by_line} and {by_run}");
+        assert!(shown.iter().map(|shown| shown.0).sum::<u64>() > 9, "{p} ranks: {shown:?}");
+        assert!(shown.iter().map(|shown| shown.1).sum::<u64>() > 2, "{p} ranks: {shown:?}");
     };
     for p in [2, 3, 4, 7] {
         let comms = Communicator::loopback(p, 31).unwrap();

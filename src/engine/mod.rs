@@ -362,13 +362,13 @@ impl Engine {
         self.vigil.makes_one();
         let turn = self.turns;
         self.turns += 1;
-        let Some(Some(Entry { operation, stirred, stirs, .. })) = self.operations.get_mut(handle) else {
+        let Some(call) = self.stir(handle, |operation| {
+            operation.start(turn);
+            operation.catch_up(trail);
+            operation.call()
+        }) else {
             return Ok(());
         };
-        operation.start(turn);
-        operation.catch_up(trail, &self.io.slots);
-        let call = operation.call();
-        (*stirred, *stirs) = (true, *stirs + 1);
         let told = if self.waiting.is_empty() { Ok(()) } else { self.tell_sources(handle) };
         let begun = told.and_then(|()| self.deliver_waiting(call)).and_then(|()| self.pump());
         begun.map_err(|error| self.fail(error))

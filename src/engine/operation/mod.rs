@@ -31,7 +31,7 @@ use super::call::{Call, Header, is_before};
 use super::leg::total;
 use super::rest::Ask;
 use super::run::{Awaits, Unexpected};
-use super::slots::{Landed, Slots};
+use super::slots::Landed;
 use super::staging::Pool;
 use super::vigil::Waiting;
 use crate::error::Result;
@@ -147,10 +147,10 @@ impl Operation {
     }
 
     /// Lets the run know, at its beginning, what has been done along the line.
-    pub fn catch_up(&mut self, trail: &Trail, slots: &Slots) {
+    pub fn catch_up(&mut self, trail: &Trail) {
         let Some(Some(line)) = &self.line else { return };
         for word in &trail.unread {
-            self.puts.shown_before(word.round, slots.rank_of(word.channel));
+            self.puts.shown_before(word.channel, word.round);
         }
         if let Some(word) = &trail.untold {
             self.arrivals.read_before(word.channel, word.round);

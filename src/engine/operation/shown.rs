@@ -39,33 +39,16 @@ pub const SHOWN_FOR_SLOT: usize = 4 << 10;
 
 #[cfg(test)]
 thread_local! {
-    /// Legs that this thread has shown though a slot had room for them, along a line and by a run.
-    pub static FOR_SLOTS: std::cell::Cell<[u64; 2]> = const { std::cell::Cell::new([0; 2]) };
-}
-
-/// Who shows a leg though a slot has room for it.
-#[derive(Clone, Copy)]
-pub enum By {
-    /// A call on its line.
-    Line,
-    /// An operation's run.
-    Run,
-}
-
-/// One more was; for tests.
-pub fn count_for_slot(_by: By) {
-    #[cfg(test)]
-    FOR_SLOTS.with(|counts| {
-        let mut both = counts.get();
-        both[_by as usize] += 1;
-        counts.set(both);
-    });
+    /// Legs that this thread has shown along calls' lines.
+    pub static BY_LINE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    /// Legs that it has shown in operations' runs though a slot had room for them.
+    pub static BY_RUN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 /// A message about what is shown: mostly of one run or two.
 pub type Message = SmallVec<[u8; 128]>;
 
-/// Behind a message's head, its data: they say where the bytes of these stretches of a region are.
+/// Behind a message's head, its data: they say where the bytes of these segments of a region are.
 pub fn message(head: &[u8], key: RemoteKey, segments: &[Segment]) -> Message {
     let mut message: Message = smallvec![0; head.len() + PAIR * (1 + segments.len())];
     let (start, pairs) = message.split_at_mut(head.len());

@@ -119,9 +119,10 @@ impl Puts {
         }
     }
 
-    /// A leg has been shown already to a peer of the world, which has not read it.
-    pub fn shown_before(&mut self, round: u32, peer: Rank) {
-        self.shown.push_back(Unread { round, peer, pieces: 0 });
+    /// A leg has been shown already to the target of this channel, which has not read it.
+    pub fn shown_before(&mut self, channel: usize, round: u32) {
+        let target = self.targets.iter().find(|target| target.channel == channel);
+        self.shown.extend(target.map(|target| Unread { round, peer: target.world, pieces: 0 }));
     }
 
     /// A peer of the world has read what was shown to it for a round.
