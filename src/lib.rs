@@ -68,6 +68,7 @@ mod forks;
 pub mod lifeline;
 pub mod locality;
 pub mod plan;
+mod processor;
 pub mod rank;
 pub mod schedule;
 pub mod select;

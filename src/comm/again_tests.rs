@@ -337,8 +337,10 @@ fn calls_that_rest(comm: &Communicator) -> u64 {
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
 fn what_rests_is_shown_though_a_slot_has_room_for_it() {
     for p in [2, 3, 5] {
-        let shown = on_threads(sharing(p, far), |comm| calls_that_rest(&comm));
-        assert!(shown.iter().all(|&legs| legs > 0), "{p} ranks: {shown:?}");
+        for end in [far, as_it_is] {
+            let shown = on_threads(sharing(p, end), |comm| calls_that_rest(&comm));
+            assert!(shown.iter().all(|&legs| legs > 0), "{p} ranks: {shown:?}");
+        }
         for seed in 0..4 {
             on_threads(Communicator::loopback(p, seed).unwrap(), |comm| calls_that_rest(&comm));
         }

@@ -111,7 +111,8 @@ mod x86_64 {
     use std::ops::Range;
 
     use super::PAGE;
-    use crate::transport::memory::LINE;
+    use crate::processor::{Maker, maker};
+    use crate::transport::memory::{LINE, claim_line};
 
     /// Where the C library may take the one instruction: up to the size of a core's own cache on AMD's processors, which is
     /// 1 MiB on EPYC 9004. On a Xeon guest with cores that are far from each other slices of 64 and 256 KiB would take 0.9 of
@@ -120,6 +121,10 @@ mod x86_64 {
     /// Bytes of a step: a few lines, all of which are loaded before any is stored.
     pub const STEP: usize = 128;
     const VECTOR: usize = size_of::<__m256i>();
+    /// So many bytes before a line of the target is written one of Intel's processors is told to take it away from whoever has it:
+    /// by stores alone it asks for few lines at a time. Two ranks on a Xeon guest (family 6, model 207), slices of 4 to 512 KiB: 0.8
+    /// to 0.95 of the time, with 1 KiB as with 2. On EPYC 9004 messages of 2 KiB took 1.1 of it, all of whose lines were claimed.
+    const AHEAD: usize = 2 << 10;
 
     /// Copies `len` bytes, at least a step.
     ///
@@ -133,8 +138,15 @@ mod x86_64 {
             return unsafe { std::ptr::copy(from, to, len) };
         }
         let last = len - STEP;
+        // Up to where lines are claimed: nowhere, or at the end.
+        let claimed = if maker() == Maker::Intel { len } else { 0 };
+        (0..claimed.min(AHEAD)).step_by(LINE).for_each(|at| claim_line(to.wrapping_add(at)));
         let mut at = 0;
         while at < last {
+            if at + AHEAD < claimed {
+                claim_line(to.wrapping_add(at + AHEAD));
+                claim_line(to.wrapping_add(at + AHEAD + LINE));
+            }
             // SAFETY: - there is a step's bytes from `at` on (`last`)
             unsafe { step(from.add(at), to.add(at)) };
             at += STEP;

@@ -102,8 +102,8 @@ impl<T: Transport> Transport for Faulty<T> {
         self.inner.is_worth_showing(peer, put, sight)
     }
 
-    fn rests_afar(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
-        self.inner.rests_afar(peer, sight)
+    fn rests(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
+        self.inner.rests(peer, sight)
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

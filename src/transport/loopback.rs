@@ -149,7 +149,7 @@ impl Transport for Loopback {
     }
 
     /// As it happens: so both ways are gone.
-    fn rests_afar(&mut self, _: Rank, _: Sight<'_>) -> bool {
+    fn rests(&mut self, _: Rank, _: Sight<'_>) -> bool {
         self.order.bool()
     }
 

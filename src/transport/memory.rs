@@ -282,13 +282,18 @@ impl Memory {
 pub(in crate::transport) fn claim_lines(addresses: impl Iterator<Item = *const u8>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if std::is_x86_feature_detected!("avx") {
-        for address in addresses {
-            // SAFETY: - a hint, which reads and writes nothing; processors with AVX know it, or pass over it
-            unsafe { std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags)) };
-        }
+        addresses.for_each(claim_line);
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = addresses;
+}
+
+/// The same of one line, where the processor has AVX.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+pub(in crate::transport) fn claim_line(address: *const u8) {
+    // SAFETY: - a hint, which reads and writes nothing, wherever the address is; processors with AVX know it, or pass over it
+    unsafe { std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags)) };
 }
 
 #[cfg(test)]

@@ -133,8 +133,8 @@ impl Transport for Mixed {
         self.number(peer).is_none_or(|peer| self.near.is_worth_showing(peer, put, sight))
     }
 
-    fn rests_afar(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
-        self.number(peer).is_some_and(|peer| self.near.rests_afar(peer, sight))
+    fn rests(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
+        self.number(peer).is_some_and(|peer| self.near.rests(peer, sight))
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

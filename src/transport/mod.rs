@@ -268,8 +268,8 @@ pub trait Transport: Send {
     }
 
     /// Whether a peer had better read where they lie some bytes for which a slot has room: where a look tells that nobody has
-    /// written there since the last call, and lines that were read take long to be written again.
-    fn rests_afar(&mut self, _peer: Rank, _sight: Sight<'_>) -> bool {
+    /// written there since the last call, and both have a core.
+    fn rests(&mut self, _peer: Rank, _sight: Sight<'_>) -> bool {
         false
     }
 

@@ -63,7 +63,7 @@ impl Io {
 
     /// Whether a peer had better read these bytes of such a region where they lie than get them in a slot.
     pub fn rests(&mut self, call: (u64, u32), region: &Region, segments: &[Segment], peer: Rank) -> bool {
-        self.transport.rests_afar(peer, Sight { call, memory: &region.memory, segments })
+        self.transport.rests(peer, Sight { call, memory: &region.memory, segments })
     }
 
     /// Hands over a put of an operation's data, under a token of its own.

@@ -91,12 +91,13 @@ impl Distance {
         !self.far && !self.is_looking()
     }
 
-    /// Whether it may though lines are far: where nobody has written there since the last call. Now and then not, as above. However
-    /// often a call asks, it counts once.
+    /// Whether it may though lines are far: where what it reads [rests](Self::rests).
     pub fn may_show_afar(&mut self, sight: Sight<'_>) -> bool {
-        if !self.far {
-            return false;
-        }
+        self.far && self.rests(sight)
+    }
+
+    /// Whether nobody has written there since the last call. Now and then not, as above. However often a call asks, it counts once.
+    pub fn rests(&mut self, sight: Sight<'_>) -> bool {
         let Seen { rests, is_first } = self.sights.look(sight);
         let tries = self.otherwise > 0 || self.untimed >= TRIAL[1];
         self.untimed += u32::from(is_first && rests && !tries);

@@ -113,6 +113,8 @@ pub struct Shm {
     chunks: usize,
     /// See [`Transport::caches`].
     caches: Caches,
+    /// How often it was looked whether a put rests.
+    looks: u64,
     open: bool,
     board: Board,
     notices: Reader,
@@ -164,6 +166,7 @@ impl Shm {
             span: 0,
             chunks: 0,
             caches: Caches::default(),
+            looks: 0,
             open: true,
             board,
             notices: Reader::new(NOTICES as u64 / 8),
@@ -405,9 +408,10 @@ impl Transport for Shm {
         from_afar
     }
 
-    fn rests_afar(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
+    fn rests(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
         let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return false };
-        distance.may_show_afar(sight)
+        // A source without a core of its own would have to be woken once more.
+        self.caches.own.is_some() && distance.rests(sight)
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

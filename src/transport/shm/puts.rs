@@ -19,7 +19,7 @@ use crate::rank::{Place, Rank};
 use crate::transport::copy::{CopyFn, copy};
 use crate::transport::memory::{LINE, Memory};
 use crate::transport::segment::Label;
-use crate::transport::{Gait, Message, Notice, Posted, Put};
+use crate::transport::{Gait, Message, Notice, Posted, Put, Sight};
 
 /// Puts of so many bytes are copied in a moment. All but what streams are [`Posted::Done`].
 pub(super) const INJECT: usize = 4096;
@@ -207,10 +207,25 @@ impl Shm {
         match (self.way, put.segments) {
             _ if len <= STREAMED || !self.may_write => self.stream(put, len),
             (Way::Ring, _) if put.attended => self.stream(put, len),
+            (Way::Joint, &[segment]) if put.attended && self.rests_beside_chunks(put) => {
+                self.put_jointly(put, segment)
+            }
             _ if put.attended && self.is_near(put.peer) && len <= STREAMED_NEAR => self.stream(put, len),
             (Way::Joint, &[segment]) if put.attended => self.put_jointly(put, segment),
             _ => self.put_directly(put, len, Manner::Straight),
         }
+    }
+
+    /// Whether what is put is as it was when it was put last, and chunks would not go round: then the kernel finds most of it in the
+    /// cache of whoever read it last, while lines of chunks go to and fro. Two ranks on a Xeon guest, slices: broadcast of 256 KiB takes
+    /// 0.6 of the time, of 1 MiB 0.37; what is new in each call would take 1.1 to 1.2 of it.
+    fn rests_beside_chunks(&mut self, put: &Put<'_>) -> bool {
+        if self.span > 0 || put.from.is_rewritten {
+            return false;
+        }
+        self.looks += 1;
+        let sight = Sight { call: (self.looks, 0), memory: &put.from.memory, segments: put.segments };
+        self.peers[put.peer as usize].distance.rests(sight)
     }
 
     /// Puts into a window: straight, or through the peer's chunks, if it has some.

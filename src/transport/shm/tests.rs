@@ -10,7 +10,7 @@ fn open(way: Way, place: Place, exchange: &mut dyn Exchange) -> Result<Shm> {
     let own = serde_json::to_vec(&shm.probe(Some(way))).unwrap();
     let findings: Vec<_> =
         exchange.allgather(&own)?.iter().map(|f| serde_json::from_slice(f).unwrap()).collect();
-    shm.agree(&findings, Some(way), Vicinity { cache: Some(u64::MAX), ..Vicinity::default() })?;
+    shm.agree(&findings, Some(way), Vicinity { cache: Some(u64::MAX), rounds: true, ..Vicinity::default() })?;
     Ok(shm)
 }
 
@@ -646,6 +646,52 @@ fn where_memory_may_be_written_and_not_read_the_source_copies_alone_or_chunks_do
     assert_eq!(way(Some(Way::Writev), false), Ok(Way::Writev));
     let error = way(Some(Way::Joint), false).unwrap_err().to_string();
     assert!(error.contains("rank 1 may not reach the memory of rank 0: process_vm_readv"), "{error}");
+}
+
+/// Between cores that share a cache, where chunks do not go round: what is new goes through them, what rests is copied by the
+/// kernel, for both ends or for the one that is there.
+#[test]
+#[cfg_attr(miri, ignore = "it has no process_vm_writev")]
+fn what_rests_in_private_memory_goes_beside_the_chunks() {
+    const LEN: usize = 1 << 20;
+    let jointly = |contents: &[u8]| {
+        let mut all = connected(2);
+        for shm in &mut all {
+            let vicinity = Vicinity { near: [true; 2].into(), ..Vicinity::default() };
+            shm.agree(&[Findings::default()], None, vicinity).unwrap();
+        }
+        let [source, target] = [(); 2].map(|()| Memory::zeroed(LEN).unwrap());
+        let (from, to) = (all[0].register(source.clone()).unwrap(), all[1].register(target.clone()).unwrap());
+        let mut beside = Vec::new();
+        for (&byte, time) in contents.iter().zip(1..) {
+            source.write(0, &vec![byte; LEN]);
+            let put = Put {
+                peer: 1,
+                from: &from,
+                segments: &[Run { offset: 0, len: LEN }],
+                to: to.remote.near,
+                to_offset: 0,
+                notice: time,
+                report: Report::Sent,
+                token: 0,
+                attended: true,
+                for_user: true,
+                gait: Gait::Straight,
+            };
+            assert_ne!(all[0].put(&put).unwrap(), Posted::Busy);
+            beside.push(all[0].outflow.is_empty());
+            let mut events = Vec::new();
+            while !events.contains(&Event::Notice(time)) {
+                all[0].poll(&mut Vec::new()).unwrap();
+                all[1].poll(&mut events).unwrap();
+            }
+            let mut landed = vec![0; LEN];
+            target.read(0, &mut landed);
+            assert!(landed == vec![byte; LEN], "put {time}");
+        }
+        beside
+    };
+    assert_eq!(jointly(&[7, 7, 7, 8, 8]), [false, true, true, false, true]);
 }
 
 /// In a crowd, by the way that nobody has named: to who shares a cache through chunks, where a put that finds too few

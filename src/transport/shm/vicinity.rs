@@ -24,15 +24,17 @@ pub struct Vicinity {
     pub sharing: usize,
     /// How many bytes this cache has, if that is known.
     pub cache: Option<u64>,
+    /// Whether memory had better go round on this processor, where there is room.
+    pub rounds: bool,
 }
 
 impl Vicinity {
-    /// The [span](Transport::span) of one of so many ranks: twice what a core's own cache has, if the cache that they
-    /// share has room for that of each.
+    /// The [span](Transport::span) of one of so many ranks: twice what a core's own cache has, if it is to go round and the cache
+    /// that they share has room for that of each.
     pub(super) fn span(&self, ranks: u32) -> usize {
         let own = 2 * own_cache();
         let fits = self.share().is_some_and(|bytes| own as u64 <= bytes);
-        if ranks > 1 && !self.crowded && fits { own } else { 0 }
+        if self.rounds && ranks > 1 && !self.crowded && fits { own } else { 0 }
     }
 
     /// Bytes of the chunks of one of so many ranks; 0 for the fewest. In a crowd who empties them may not run when they are
@@ -81,15 +83,17 @@ mod tests {
     #[cfg_attr(miri, ignore = "its cores have no caches")]
     fn memory_goes_round_where_the_cache_that_cores_share_has_room_for_all() {
         let own = 2 * own_cache();
-        let span = |ranks, crowded, sharing: usize, cache| {
-            Vicinity { crowded, sharing, cache, ..Vicinity::default() }.span(ranks)
+        let of = |rounds, ranks, crowded, sharing: usize, cache| {
+            Vicinity { crowded, sharing, cache, rounds, ..Vicinity::default() }.span(ranks)
         };
+        let span = |ranks, crowded, sharing, cache| of(true, ranks, crowded, sharing, cache);
         assert_eq!(span(2, false, 2, Some(2 * own as u64)), own);
         assert_eq!(span(9, false, 9, Some(9 * own as u64)), own);
         let share =
             |sharing: usize, cache| Vicinity { sharing, cache, crowded: true, ..Vicinity::default() }.share();
         assert_eq!([share(0, Some(6)), share(3, Some(6)), share(3, None)], [Some(6), Some(2), None]);
         for none in [
+            of(false, 2, false, 2, Some(2 * own as u64)),
             span(1, false, 1, Some(u64::MAX)),
             span(2, true, 2, Some(u64::MAX)),
             span(2, false, 2, None),
