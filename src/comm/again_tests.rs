@@ -427,8 +427,8 @@ fn what_is_shown_before_its_target_is_ready_is_taken_in_once() {
 #[test]
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
 fn what_goes_past_a_small_cache_or_abreast_arrives() {
-    let past = Caches { own: None, share: Some(4096) };
-    let abreast = Caches { own: Some((SHARED * size_of::<u64>()) as u64), share: None };
+    let past = Caches { share: Some(4096), ..Caches::default() };
+    let abreast = Caches { own: Some((SHARED * size_of::<u64>()) as u64), share: None, abreast: true };
     let before = ABREAST.load(Ordering::Relaxed);
     for (p, caches) in [2, 3].into_iter().flat_map(|p| [(p, past), (p, abreast)]) {
         let ranks = || sharing(p, |shm| Box::new(late_and_busy(shm).with_caches(caches)));
@@ -444,7 +444,7 @@ fn a_call_copies_as_what_it_touches_fits_the_caches() {
     const OWN: u64 = 1024;
     const SHARE: u64 = 65536;
     let of = |caches| sharing(1, |shm| Box::new(late_and_busy(shm).with_caches(caches)));
-    let known = of(Caches { own: Some(OWN), share: Some(SHARE) });
+    let known = of(Caches { own: Some(OWN), share: Some(SHARE), abreast: true });
     let gait = |touched, folds| known[0].world.engine().gait(touched, folds);
     for (touched, expected) in [
         (0, Gait::Straight),
@@ -459,10 +459,10 @@ fn a_call_copies_as_what_it_touches_fits_the_caches() {
     }
     let folded = [SHARE * 6 / 5, SHARE * 5 / 4].map(|touched| gait(touched, true));
     assert_eq!(folded, [Gait::Straight, Gait::PastCaches], "what is folded stays longer");
-    let alone = of(Caches { own: Some(OWN), share: None });
+    let alone = of(Caches { own: Some(OWN), share: None, abreast: true });
     assert_eq!(alone[0].world.engine().gait(OWN, true), Gait::Abreast);
     assert_eq!(alone[0].world.engine().gait(SHARE, true), Gait::Straight, "nobody knows what others take");
-    let tiny = of(Caches { own: Some(OWN), share: Some(OWN / 2) });
+    let tiny = of(Caches { own: Some(OWN), share: Some(OWN / 2), abreast: true });
     assert_eq!(
         tiny[0].world.engine().gait(OWN, false),
         Gait::PastCaches,
@@ -472,6 +472,8 @@ fn a_call_copies_as_what_it_touches_fits_the_caches() {
     for touched in [0, 1, OWN, SHARE, u64::MAX] {
         assert_eq!(unknown[0].world.engine().gait(touched, false), Gait::Straight, "{touched} bytes");
     }
+    let others = of(Caches { own: Some(OWN), share: None, abreast: false });
+    assert_eq!(others[0].world.engine().gait(OWN, false), Gait::Straight, "another maker's processor");
 }
 
 #[test]

@@ -190,11 +190,9 @@ fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
     Ok(shm)
 }
 
-/// On whose processors memory that is written and read in turns had better go round. Two ranks on EPYC 9004 take up to half of the
-/// time so; on a Xeon guest (family 6, model 207) 1.3 to 1.4 times as long for slices of 4 to 8 KiB, 1.1 of 32 to 512 KiB, and up to 2.1
-/// for windows. Nobody else's have been measured.
-const GO_ROUND: [Maker; 1] = [Maker::Amd];
-
+/// What goes round, and what goes abreast, takes less time on AMD's processors (EPYC 9004: half, and 0.9 of it). On a Xeon guest
+/// (family 6, model 207) memory that goes round takes 1.3 to 1.4 times as long for slices of 4 to 8 KiB, 1.1 of 32 to 512 KiB, and up to
+/// 2.1 for windows; copies that go abreast 1.05 to 1.1. Nobody else's have been measured.
 fn vicinity(meeting: &Meeting, node: &[Rank]) -> Vicinity {
     let seat = |rank: Rank| meeting.layout().seat(rank);
     let own = seat(meeting.place().rank);
@@ -204,6 +202,7 @@ fn vicinity(meeting: &Meeting, node: &[Rank]) -> Vicinity {
         near,
         sharing: meeting.ranks_on_cache(),
         cache: own.cache_kib.map(|kib| u64::from(kib) << 10),
-        rounds: GO_ROUND.contains(&maker()),
+        rounds: maker() == Maker::Amd,
+        abreast: maker() == Maker::Amd,
     }
 }

@@ -43,7 +43,7 @@ pub use wait::Waited;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::abreast;
+use crate::abreast::suits;
 use crate::error::{Error, Result};
 use crate::fold::AnyFold;
 use crate::forks;
@@ -217,10 +217,10 @@ impl Engine {
     /// nearly twice as much.)
     pub fn gait(&self, touched: u64, folds: bool) -> Gait {
         let share = if folds { FOLDED } else { MOVED };
-        let Caches { own, share: cache } = self.io.transport.caches();
+        let Caches { own, share: cache, abreast } = self.io.transport.caches();
         match cache {
             Some(bytes) if touched as f64 > share * bytes as f64 => Gait::PastCaches,
-            _ if own.is_some_and(|bytes| abreast::suits(touched, bytes)) => Gait::Abreast,
+            _ if abreast && own.is_some_and(|bytes| suits(touched, bytes)) => Gait::Abreast,
             _ => Gait::Straight,
         }
     }

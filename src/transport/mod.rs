@@ -100,6 +100,8 @@ pub struct Caches {
     pub own: Option<u64>,
     /// This rank's share of the one that cores share, if that is known.
     pub share: Option<u64>,
+    /// Whether copies that touch about as much as a core's own has had better go two pages abreast.
+    pub abreast: bool,
 }
 
 /// One put: the segments of `from`, gathered in their order into one run at `to_offset` of the peer's region `to`.

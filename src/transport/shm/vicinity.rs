@@ -26,6 +26,8 @@ pub struct Vicinity {
     pub cache: Option<u64>,
     /// Whether memory had better go round on this processor, where there is room.
     pub rounds: bool,
+    /// See [`Caches::abreast`].
+    pub abreast: bool,
 }
 
 impl Vicinity {
@@ -54,7 +56,7 @@ impl Vicinity {
     /// for one of 4.
     pub(super) fn caches(&self) -> Caches {
         let own = (!self.crowded).then(own_cache).filter(|&bytes| bytes > 0);
-        Caches { own: own.map(|bytes| bytes as u64), share: self.share() }
+        Caches { own: own.map(|bytes| bytes as u64), share: self.share(), abreast: self.abreast }
     }
 
     /// One rank's share of the cache.
