@@ -115,7 +115,7 @@ mod x86_64 {
     use crate::transport::memory::{LINE, claim_line};
 
     /// Where the C library may take the one instruction: up to the size of a core's own cache on AMD's processors, which is
-    /// 1 MiB on EPYC 9004. On a Xeon guest with cores that are far from each other slices of 64 and 256 KiB would take 0.9 of
+    /// 1 MiB on EPYC 9004. On a Xeon guest, before lines were claimed [`AHEAD`], slices of 64 and 256 KiB would have taken 0.9 of
     /// the time by that instruction, but windows of 4 KiB 1.05 to 1.07, and of 64 KiB up to 1.05.
     pub const LENGTHS: Range<usize> = 1 << 10..1 << 20;
     /// Bytes of a step: a few lines, all of which are loaded before any is stored.

@@ -33,8 +33,8 @@ pub fn fits(stretches: &[Stretch]) -> bool {
     total(stretches) > 0 && u16::try_from(stretches.len()).is_ok_and(has_room)
 }
 
-/// Bytes of a leg from which on it may be shown though a slot has room for it. Two ranks on a Xeon guest whose cores share no
-/// cache, windows that rest: with 4 KiB a broadcast takes 0.66 of the time, with 2 KiB 1.0.
+/// Bytes of a leg from which on it may be shown though a slot has room for it. Two ranks on a Xeon guest, windows
+/// that rest: with 4 KiB a broadcast takes 0.66 of the time, with 2 KiB 1.0.
 pub const SHOWN_FOR_SLOT: usize = 4 << 10;
 
 #[cfg(test)]

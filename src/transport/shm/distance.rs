@@ -34,7 +34,7 @@ pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 #[derive(Debug, Default)]
 pub struct Distance {
     far: bool,
-    /// Copies since the last that was timed, and legs that are shown from afar.
+    /// Copies since the last that was timed, and what rests and was not copied.
     untimed: u32,
     /// Those in a row that told otherwise.
     otherwise: u32,

@@ -113,6 +113,8 @@ pub struct Shm {
     chunks: usize,
     /// See [`Transport::caches`].
     caches: Caches,
+    /// See [`Vicinity::rounds`].
+    rounds: bool,
     /// How often it was looked whether a put rests.
     looks: u64,
     open: bool,
@@ -166,6 +168,7 @@ impl Shm {
             span: 0,
             chunks: 0,
             caches: Caches::default(),
+            rounds: false,
             looks: 0,
             open: true,
             board,
@@ -248,6 +251,7 @@ impl Shm {
         self.span = vicinity.span(self.place.size);
         self.chunks = vicinity.chunks(self.place.size);
         self.caches = vicinity.caches();
+        self.rounds = vicinity.rounds;
         // Who names a way gets it for all that it is a way for.
         self.near = if wanted.is_none() { vicinity.near } else { Box::default() };
         Ok(())

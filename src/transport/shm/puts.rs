@@ -204,23 +204,23 @@ impl Shm {
     /// cache through chunks, also where ranks outnumber cores: over 3 to 16 ranks on two cores collectives of 1 and 4 MiB take
     /// 0.37 to 1.06 of the time that they take by the kernel.
     fn put_privately(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
+        let may_stream = put.attended && self.is_near(put.peer) && len <= STREAMED_NEAR;
         match (self.way, put.segments) {
             _ if len <= STREAMED || !self.may_write => self.stream(put, len),
             (Way::Ring, _) if put.attended => self.stream(put, len),
-            (Way::Joint, &[segment]) if put.attended && self.rests_beside_chunks(put) => {
+            (Way::Joint, &[segment]) if put.attended && (!may_stream || self.goes_beside_chunks(put)) => {
                 self.put_jointly(put, segment)
             }
-            _ if put.attended && self.is_near(put.peer) && len <= STREAMED_NEAR => self.stream(put, len),
-            (Way::Joint, &[segment]) if put.attended => self.put_jointly(put, segment),
+            _ if may_stream => self.stream(put, len),
             _ => self.put_directly(put, len, Manner::Straight),
         }
     }
 
-    /// Whether what is put is as it was when it was put last, and chunks would not go round: then the kernel finds most of it in the
-    /// cache of whoever read it last, while lines of chunks go to and fro. Two ranks on a Xeon guest, slices: broadcast of 256 KiB takes
-    /// 0.6 of the time, of 1 MiB 0.37; what is new in each call would take 1.1 to 1.2 of it.
-    fn rests_beside_chunks(&mut self, put: &Put<'_>) -> bool {
-        if self.span > 0 || put.from.is_rewritten {
+    /// Whether the kernel had better copy what might stream: what is as it was when it was put last, on processors where chunks do not
+    /// go round. It finds most of it in the cache of whoever read it last, while lines of chunks go to and fro. Two ranks on a Xeon guest, slices:
+    /// broadcast of 256 KiB takes 0.6 of the time, of 1 MiB 0.37; what is new in each call would take 1.1 to 1.2 of it.
+    fn goes_beside_chunks(&mut self, put: &Put<'_>) -> bool {
+        if self.rounds || put.from.is_rewritten {
             return false;
         }
         self.looks += 1;
