@@ -126,27 +126,39 @@ mod x86_64 {
     /// to 0.95 of the time, with 1 KiB as with 2. On EPYC 9004 messages of 2 KiB took 1.1 of it, all of whose lines were claimed.
     const AHEAD: usize = 2 << 10;
 
-    /// Copies `len` bytes, at least a step.
+    /// Copies `len` bytes, at least a step, as suits the processor.
     ///
     /// # Safety
     /// As [`super::copy`], and the processor must have AVX.
     #[target_feature(enable = "avx")]
     pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+        let claimed = if maker() == Maker::Intel { len } else { 0 };
+        // SAFETY: as the caller promises
+        unsafe { copy_claiming(from, to, len, claimed) }
+    }
+
+    /// The same; lines of the first `claimed` bytes are claimed.
+    ///
+    /// # Safety
+    /// As [`copy`].
+    #[inline]
+    #[target_feature(enable = "avx")]
+    pub unsafe fn copy_claiming(from: *const u8, to: *mut u8, len: usize, claimed: usize) {
         // Steps overwrite what later ones read where the target begins within the source, or closely before it.
         if from.addr().abs_diff(to.addr()) < len {
             // SAFETY: as the caller promises
             return unsafe { std::ptr::copy(from, to, len) };
         }
         let last = len - STEP;
-        // Up to where lines are claimed: nowhere, or at the end.
-        let claimed = if maker() == Maker::Intel { len } else { 0 };
-        (0..claimed.min(AHEAD)).step_by(LINE).for_each(|at| claim_line(to.wrapping_add(at)));
+        let claim = |lines: Range<usize>| {
+            (lines.start..lines.end.min(claimed))
+                .step_by(LINE)
+                .for_each(|at| claim_line(to.wrapping_add(at)));
+        };
+        claim(0..AHEAD);
         let mut at = 0;
         while at < last {
-            if at + AHEAD < claimed {
-                claim_line(to.wrapping_add(at + AHEAD));
-                claim_line(to.wrapping_add(at + AHEAD + LINE));
-            }
+            claim(at + AHEAD..at + AHEAD + STEP);
             // SAFETY: - there is a step's bytes from `at` on (`last`)
             unsafe { step(from.add(at), to.add(at)) };
             at += STEP;
@@ -210,7 +222,11 @@ mod x86_64 {
             at += STEP;
         }
         // Before anything else is written there, or told: such stores are seen in any order otherwise.
-        _mm_sfence();
+        #[allow(unused_unsafe, reason = "compilers before 1.94 want it")]
+        // SAFETY: - it only keeps an order
+        unsafe {
+            _mm_sfence();
+        }
         // SAFETY: - the last step's bytes, of which some may be copied twice
         unsafe { step(from.add(last), to.add(last)) };
     }
@@ -251,12 +267,24 @@ mod tests {
     use super::*;
     use crate::transport::memory::LINE;
 
-    const LENGTHS: [usize; 32] = [
-        0, 1, 127, 1023, 1024, 1025, 1151, 1152, 4096, 5000, 8191, 8192, 8193, 8255, 8256, 8319, 9216,
+    const LENGTHS: [usize; 33] = [
+        0, 1, 127, 1023, 1024, 1025, 1151, 1152, 2176, 4096, 5000, 8191, 8192, 8193, 8255, 8256, 8319, 9216,
         16_383, 16_384, 16_385, 65_535, 65_536, 65_663, 262_143, 262_144, 262_145, 300_001, 524_288, 720_896,
         720_897, 1_048_575, 1_048_576,
     ];
-    const WAYS: [CopyFn; 4] = [copy, copy_abreast, copy_past_caches, copy_afar];
+    const WAYS: [CopyFn; 6] =
+        [copy, copy_claiming::<true>, copy_claiming::<false>, copy_abreast, copy_past_caches, copy_afar];
+
+    /// As on one maker's processors or another's.
+    unsafe fn copy_claiming<const ALL: bool>(from: *const u8, to: *mut u8, len: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if len >= x86_64::STEP && std::is_x86_feature_detected!("avx") {
+            // SAFETY: - as the caller promises; there is a step, and the processor has the instructions (both checked)
+            return unsafe { x86_64::copy_claiming(from, to, len, if ALL { len } else { 0 }) };
+        }
+        // SAFETY: as the caller promises
+        unsafe { copy(from, to, len) }
+    }
 
     fn numbers(len: usize) -> Vec<u8> {
         (0..len).map(|i| (i * 31 + i / 251) as u8).collect()

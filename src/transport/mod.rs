@@ -231,7 +231,8 @@ pub trait Transport: Send {
 
     /// In how many bytes small and staged messages to a rank should go round: so many that the cores' own caches have
     /// let go of a line when it is written again, as to take it away from a core that has read it takes several times
-    /// as long as to fetch it from a cache that is shared. 0 where it is not a core that writes, or there are too many.
+    /// as long as to fetch it from a cache that is shared. 0 where it is not a core that writes, there are too many, or
+    /// the processor had better not.
     fn span(&self) -> usize {
         0
     }
@@ -270,7 +271,7 @@ pub trait Transport: Send {
     }
 
     /// Whether a peer had better read where they lie some bytes for which a slot has room: where a look tells that nobody has
-    /// written there since the last call, and both have a core.
+    /// written there since the last call, and this rank has a core to itself.
     fn rests(&mut self, _peer: Rank, _sight: Sight<'_>) -> bool {
         false
     }

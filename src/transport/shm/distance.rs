@@ -14,7 +14,8 @@ use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::Sight;
 use crate::transport::copy::{CopyFn, copy_afar};
 
-/// One of so many copies is timed where lines are near, and one is made as if they were where they are far.
+/// One of so many copies is timed where lines are near, and one is made as if they were where they are far; of so many legs and puts
+/// that rest, one is copied.
 const TRIAL: [u32; 2] = [16, 256];
 /// Of so many legs, by how often it is asked, one is copied, where no copy tells of lines that are near: who reads what is shown has it
 /// as fast from afar, and the other's program, which writes there again, pays.
@@ -89,6 +90,11 @@ impl Distance {
     pub fn may_show(&mut self) -> bool {
         self.asked = (self.asked + 1) % (SHOWN + COPIED);
         !self.far && !self.is_looking()
+    }
+
+    /// Whether lines are far, as far as is known.
+    pub fn is_far(&self) -> bool {
+        self.far
     }
 
     /// Whether it may though lines are far: where what it reads [rests](Self::rests).

@@ -225,7 +225,7 @@ impl Shm {
 
     /// Takes a way that all can go, given what every rank has found, in the order of their names: also those of
     /// other groups. Fails where one cannot reach its peer, or where the way that is wanted is not open. Where all are, and
-    /// none is wanted, both ends copy, through chunks where they share a cache, else by the kernel at one time; unless the
+    /// none is wanted, both ends copy, mostly through chunks where they share a cache, else by the kernel at one time; unless the
     /// target does not wait for a put, or ranks are crowded and share none: then it has no core of its own to copy with.
     pub fn agree(&mut self, findings: &[Findings], wanted: Option<Way>, vicinity: Vicinity) -> Result<()> {
         if let Some((rank, why)) = first(findings, |found| found.unreachable.as_ref()) {
@@ -414,8 +414,8 @@ impl Transport for Shm {
 
     fn rests(&mut self, peer: Rank, sight: Sight<'_>) -> bool {
         let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return false };
-        // A source without a core of its own would have to be woken once more.
-        self.caches.own.is_some() && distance.rests(sight)
+        // A source without a core of its own would have to be woken once more. Near cores for which slots go round were not measured.
+        self.caches.own.is_some() && (distance.is_far() || !self.rounds) && distance.rests(sight)
     }
 
     fn prepare_for_puts(&mut self, region: &Region) {

@@ -33,7 +33,8 @@ pub(super) const TRAFFIC: RangeInclusive<usize> = 32 << 10..=STREAMED_NEAR;
 const CLAIMED: usize = 1152;
 /// Puts of at most so many bytes always stream through chunks: for the kernel it takes longer to begin.
 const STREAMED: usize = 64 << 10;
-/// And those at once to a rank that shares a cache: of more the bytes do not stay there.
+/// And those at once to a rank that shares a cache, if they do not go [beside the chunks](Shm::goes_beside_chunks): of more the
+/// bytes do not stay there.
 const STREAMED_NEAR: usize = 4 << 20;
 
 impl Shm {
@@ -201,7 +202,7 @@ impl Shm {
     }
 
     /// Puts into private memory: through chunks, or by the kernel, at both ends or at this one. To a rank that shares a
-    /// cache through chunks, also where ranks outnumber cores: over 3 to 16 ranks on two cores collectives of 1 and 4 MiB take
+    /// cache through chunks, [mostly](Self::goes_beside_chunks), also where ranks outnumber cores: over 3 to 16 ranks on two cores collectives of 1 and 4 MiB take
     /// 0.37 to 1.06 of the time that they take by the kernel.
     fn put_privately(&mut self, put: &Put<'_>, len: usize) -> Result<Posted> {
         let may_stream = put.attended && self.is_near(put.peer) && len <= STREAMED_NEAR;

@@ -1,4 +1,4 @@
-//! Whether what a rank would show is as it was when it would have been shown last.
+//! Whether what a rank would show, or let the kernel copy, is as it was the last time.
 //!
 //! To read from afar what rests costs nobody much. What a program writes again each time it has to take away from its reader
 //! first, line by line, for 28 ns each (EPYC 9004, cores that share no cache): then a copy past the caches is the better way.
@@ -8,7 +8,7 @@
 
 use crate::transport::Sight;
 
-/// How many places are known: of calls with more legs to a peer none rests.
+/// How many places are known: of calls with more legs, or long puts, to a peer none rests.
 const PLACES: usize = 64;
 /// After so many calls in a row with something new the next ones are taken to be alike, and only one of so many tells.
 const NEW: u8 = 4;

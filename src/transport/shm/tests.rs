@@ -648,50 +648,158 @@ fn where_memory_may_be_written_and_not_read_the_source_copies_alone_or_chunks_do
     assert!(error.contains("rank 1 may not reach the memory of rank 0: process_vm_readv"), "{error}");
 }
 
+/// Bytes of a put that streams to near ranks, or is copied by the kernel.
+const BESIDE: usize = 1 << 20;
+
+/// Two ranks that are near each other, the memory of one and of the other, and where puts come from and go to.
+struct Neighbours {
+    source: Shm,
+    target: Shm,
+    memories: [Memory; 2],
+    from: Region,
+    to: Region,
+}
+
+impl Neighbours {
+    fn new(rounds: bool) -> Self {
+        let [mut source, mut target] = <[Shm; 2]>::try_from(connected(2)).ok().unwrap();
+        for shm in [&mut source, &mut target] {
+            let vicinity = Vicinity { near: [true; 2].into(), rounds, ..Vicinity::default() };
+            shm.agree(&[Findings::default()], None, vicinity).unwrap();
+        }
+        let memories = [(); 2].map(|()| Memory::zeroed(BESIDE).unwrap());
+        let from = source.register(memories[0].clone()).unwrap();
+        let to = target.register(memories[1].clone()).unwrap();
+        Neighbours { source, target, memories, from, to }
+    }
+
+    /// Writes what is to be put, and nothing where it goes.
+    fn fill(&self, bytes: &[u8]) {
+        self.memories[0].write(0, bytes);
+        self.memories[1].write(0, &[0; BESIDE]);
+    }
+
+    fn landed(&self) -> Vec<u8> {
+        let mut landed = vec![0; BESIDE];
+        self.memories[1].read(0, &mut landed);
+        landed
+    }
+
+    fn receive(&mut self, notice: u32) {
+        let mut events = Vec::new();
+        while !events.contains(&Event::Notice(notice)) {
+            self.source.poll(&mut Vec::new()).unwrap();
+            self.target.poll(&mut events).unwrap();
+        }
+    }
+
+    fn with_put<T>(&mut self, notice: u32, make: impl FnOnce(&mut Shm, &Put<'_>) -> T) -> T {
+        let put = Put {
+            peer: 1,
+            from: &self.from,
+            segments: &[Run { offset: 0, len: BESIDE }],
+            to: self.to.remote.near,
+            to_offset: 0,
+            notice,
+            report: Report::Sent,
+            token: 0,
+            attended: true,
+            for_user: true,
+            gait: Gait::Straight,
+        };
+        make(&mut self.source, &put)
+    }
+}
+
+/// Bytes that differ from place to place.
+fn numbered(content: u8) -> Vec<u8> {
+    (0..BESIDE).map(|i| (i % 251) as u8 ^ content).collect()
+}
+
 /// Between cores that share a cache, where chunks do not go round: what is new goes through them, what rests is copied by the
-/// kernel, for both ends or for the one that is there.
+/// kernel, by the end that is there.
 #[test]
 #[cfg_attr(miri, ignore = "it has no process_vm_writev")]
 fn what_rests_in_private_memory_goes_beside_the_chunks() {
-    const LEN: usize = 1 << 20;
-    let jointly = |contents: &[u8]| {
-        let mut all = connected(2);
-        for shm in &mut all {
-            let vicinity = Vicinity { near: [true; 2].into(), ..Vicinity::default() };
-            shm.agree(&[Findings::default()], None, vicinity).unwrap();
-        }
-        let [source, target] = [(); 2].map(|()| Memory::zeroed(LEN).unwrap());
-        let (from, to) = (all[0].register(source.clone()).unwrap(), all[1].register(target.clone()).unwrap());
-        let mut beside = Vec::new();
-        for (&byte, time) in contents.iter().zip(1..) {
-            source.write(0, &vec![byte; LEN]);
-            let put = Put {
-                peer: 1,
-                from: &from,
-                segments: &[Run { offset: 0, len: LEN }],
-                to: to.remote.near,
-                to_offset: 0,
-                notice: time,
-                report: Report::Sent,
-                token: 0,
-                attended: true,
-                for_user: true,
-                gait: Gait::Straight,
-            };
-            assert_ne!(all[0].put(&put).unwrap(), Posted::Busy);
-            beside.push(all[0].outflow.is_empty());
-            let mut events = Vec::new();
-            while !events.contains(&Event::Notice(time)) {
-                all[0].poll(&mut Vec::new()).unwrap();
-                all[1].poll(&mut events).unwrap();
-            }
-            let mut landed = vec![0; LEN];
-            target.read(0, &mut landed);
-            assert!(landed == vec![byte; LEN], "put {time}");
-        }
-        beside
+    let beside = |rounds, is_rewritten, contents: &[u8]| {
+        let mut both = Neighbours::new(rounds);
+        both.from.is_rewritten = is_rewritten;
+        let one_more = |(&content, time)| {
+            both.fill(&numbered(content));
+            let is_beside = both.with_put(time, |source, put| {
+                assert_ne!(source.put(put).unwrap(), Posted::Busy);
+                source.outflow.is_empty()
+            });
+            both.receive(time);
+            assert!(both.landed() == numbered(content), "put {time}");
+            is_beside
+        };
+        contents.iter().zip(1..).map(one_more).collect::<Vec<_>>()
     };
-    assert_eq!(jointly(&[7, 7, 7, 8, 8]), [false, true, true, false, true]);
+    assert_eq!(beside(false, false, &[7, 7, 7, 8, 8]), [false, true, true, false, true]);
+    assert_eq!(beside(false, true, &[7; 4]), [false; 4], "it was written again");
+    assert_eq!(beside(true, false, &[7; 4]), [false; 4], "chunks go round");
+}
+
+/// A look sees some words only: all that has changed comes nevertheless.
+#[test]
+#[cfg_attr(miri, ignore = "it has no process_vm_writev")]
+fn what_no_look_sees_comes_beside_the_chunks_too() {
+    let mut both = Neighbours::new(false);
+    let mut bytes = numbered(0);
+    let mut unseen = 0;
+    for time in 1..=100 {
+        bytes[time as usize * 9973] ^= 255;
+        both.fill(&bytes);
+        unseen += u32::from(both.with_put(time, |source, put| {
+            assert_ne!(source.put(put).unwrap(), Posted::Busy);
+            source.outflow.is_empty()
+        }));
+        both.receive(time);
+        assert!(both.landed() == bytes, "put {time}");
+    }
+    assert!(unseen > 50, "{unseen} of 100");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no process_vm_writev")]
+fn each_end_carries_its_own_pieces() {
+    let mut both = Neighbours::new(false);
+    both.fill(&numbered(3));
+    let offered = both.with_put(1, |source, put| {
+        let Shm { place: Place { rank: own, size }, peers, bells, lives, .. } = source;
+        let mut reach = Reach { own: *own, ranks: *size as usize, peers, bells, lives };
+        match joint::begin(put, put.segments[0], &mut reach).unwrap() {
+            joint::Begun::Offered(offered) => offered,
+            _ => panic!("there is a chunk for it"),
+        }
+    });
+    both.target.poll(&mut Vec::new()).unwrap();
+    let (front, back) = (0..BESIDE / 2, BESIDE / 2..BESIDE);
+    assert!(both.landed()[back.clone()] == numbered(3)[back] && both.landed()[front] == [0; BESIDE / 2]);
+    let Shm { place: Place { rank: own, size }, peers, bells, lives, .. } = &mut both.source;
+    offered.carry(&mut Reach { own: *own, ranks: *size as usize, peers, bells, lives }).unwrap();
+    both.receive(1);
+    assert!(both.landed() == numbered(3));
+}
+
+/// Nobody reads what rests where it lies whose source has no core, or is near on a processor where slots go round.
+#[test]
+#[cfg_attr(miri, ignore = "its cores have no caches")]
+fn what_rests_is_shown_for_a_slot_where_that_takes_less() {
+    let rests = |crowded, rounds, far| {
+        let mut shm = connected(2).swap_remove(0);
+        shm.agree(&[Findings::default()], None, Vicinity { crowded, rounds, ..Vicinity::default() }).unwrap();
+        if far {
+            shm.be_far();
+        }
+        let (memory, segments) = (Memory::zeroed(8192).unwrap(), [Run { offset: 0, len: 8192 }]);
+        [1, 2].map(|call| shm.rests(1, Sight { call: (call, 0), memory: &memory, segments: &segments }))
+    };
+    assert_eq!(rests(false, false, false), [false, true]);
+    assert_eq!(rests(false, true, true), [false, true]);
+    assert_eq!(rests(false, true, false), [false; 2], "slots go round");
+    assert_eq!([rests(true, false, false), rests(true, true, true)], [[false; 2]; 2], "no core of its own");
 }
 
 /// In a crowd, by the way that nobody has named: to who shares a cache through chunks, where a put that finds too few
