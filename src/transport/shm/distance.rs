@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::sights::{Seen, Sights};
 use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::Sight;
-use crate::transport::copy::{CopyFn, copy_afar};
+use crate::transport::copy::{CopyFn, Gait, copy, copy_afar, copy_at_rest};
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far; of so many legs and puts
 /// that rest, one is copied.
@@ -29,12 +29,16 @@ pub(super) const BELIEVED: u32 = 4;
 const FAR: u64 = 16;
 /// Bytes of a copy from which on its time tells: of some lines all are under way at once.
 const TELLING: usize = 4 << 10;
+/// Nanoseconds a line from which on the lines of a window have been read, or are in no cache of this core: what rests there takes 1.5.
+const READ: u64 = 3;
 pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 
 /// What is known of a peer's lines.
 #[derive(Debug, Default)]
 pub struct Distance {
     far: bool,
+    /// Whether the latest copy into a window that was timed took as long as where lines have been read.
+    is_read: bool,
     /// Copies since the last that was timed, and what rests and was not copied.
     untimed: u32,
     /// Those in a row that told otherwise.
@@ -58,21 +62,37 @@ impl Distance {
         Distance { traffic: Traffic::heavy(), ..Distance::default() }
     }
 
-    /// Makes a copy of so many bytes to the peer in the manner that suits, which is `near` where its lines are.
-    pub fn copy(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) {
+    /// Makes a copy of so many bytes to the peer in the manner that suits.
+    pub fn copy(&mut self, bytes: usize, make: impl FnOnce(CopyFn)) {
+        self.copy_by(bytes, copy, make);
+    }
+
+    /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts.
+    pub fn copy_into_window(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
+        let near = if gait == Gait::Straight && !self.is_read { copy_at_rest } else { gait.copy() };
+        if let Some(took) = self.copy_by(bytes, near, make) {
+            self.is_read = took_a_line(READ, bytes, took);
+        }
+    }
+
+    /// The same, timed as a put that tells of the [traffic](Traffic).
+    pub fn copy_timed(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
+        let start = Instant::now();
+        self.copy_into_window(bytes, gait, make);
+        self.traffic.learn(bytes, start.elapsed());
+    }
+
+    /// By `near` where lines are; tells what it has taken if it was timed.
+    fn copy_by(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) -> Option<Duration> {
         if bytes < TELLING || !self.is_due() {
-            return make(if self.far { copy_afar } else { near });
+            make(if self.far { copy_afar } else { near });
+            return None;
         }
         let start = Instant::now();
         make(near);
-        self.learn(bytes, start.elapsed());
-    }
-
-    /// The same into a window, timed as a put that tells of the [traffic](Traffic).
-    pub fn copy_timed(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) {
-        let start = Instant::now();
-        self.copy(bytes, near, make);
-        self.traffic.learn(bytes, start.elapsed());
+        let took = start.elapsed();
+        self.learn(bytes, took);
+        Some(took)
     }
 
     /// How a put into a window is to be made that may go round. What goes past the caches goes straight.
@@ -130,7 +150,7 @@ impl Distance {
     }
 
     fn learn(&mut self, bytes: usize, took: Duration) {
-        let far = took.as_nanos() as u64 >= FAR * (bytes as u64).div_ceil(LINE);
+        let far = took_a_line(FAR, bytes, took);
         self.otherwise = if far == self.far { 0 } else { self.otherwise + 1 };
         if self.otherwise == BELIEVED {
             (self.far, self.otherwise) = (far, 0);
@@ -140,6 +160,11 @@ impl Distance {
             self.asked = 0;
         }
     }
+}
+
+/// Whether a copy took so many nanoseconds a line, or more.
+fn took_a_line(nanoseconds: u64, bytes: usize, took: Duration) -> bool {
+    took.as_nanos() as u64 >= nanoseconds * (bytes as u64).div_ceil(LINE)
 }
 
 #[cfg(test)]
@@ -176,6 +201,20 @@ mod tests {
         assert_eq!(copies(&mut distance, 10 * TRIAL[1], LONG), 10 * (TRIAL[1] - 1));
         copies(&mut distance, TRIAL[1] + BELIEVED, SHORT);
         assert!(!distance.far);
+    }
+
+    #[test]
+    fn lines_of_a_window_are_taken_for_read_if_a_copy_into_it_took_long() {
+        let mut distance = Distance::default();
+        let mut slept = 0;
+        while !distance.is_read {
+            assert!(slept <= TRIAL[0], "one of so many is timed");
+            slept += 1;
+            distance.copy_into_window(TELLING, Gait::Straight, |_| std::thread::sleep(LONG));
+        }
+        let bytes = 10 * LINE as usize;
+        assert!(took_a_line(READ, bytes, Duration::from_nanos(10 * READ)));
+        assert!(!took_a_line(READ, bytes, Duration::from_nanos(10 * READ - 1)));
     }
 
     /// Of so many legs, each of which is shown or else copied, so long, how many are shown.

@@ -75,7 +75,7 @@ impl Shm {
                 to.claim(to_offset, len);
                 write(copy, into);
             }
-            false => distance.copy(len, copy, |copy| write(copy, into)),
+            false => distance.copy(len, |copy| write(copy, into)),
         })
     }
 
@@ -153,16 +153,15 @@ impl Shm {
             unsafe { gather(copy, &put.from.memory, put.segments, into) }
         };
         self.hand_over(put.peer, len, (None, put.notice), place, |into, distance| {
-            let chosen = put.gait.copy();
             #[cfg(test)]
             super::ABREAST.fetch_add(u64::from(put.gait == Gait::Abreast), Ordering::Relaxed);
             // Many short runs take their time wherever they go.
             if put.gait == Gait::PastCaches || put.segments.len() > 1 {
-                write(chosen, into);
+                write(put.gait.copy(), into);
             } else if manner == Manner::Timed {
-                distance.copy_timed(len, chosen, |copy| write(copy, into));
+                distance.copy_timed(len, put.gait, |copy| write(copy, into));
             } else {
-                distance.copy(len, chosen, |copy| write(copy, into));
+                distance.copy_into_window(len, put.gait, |copy| write(copy, into));
             }
         })
     }

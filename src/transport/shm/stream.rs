@@ -166,7 +166,7 @@ impl Outflow {
         // SAFETY: as above
         let bytes = unsafe { &raw mut (*chunk).bytes }.cast::<u8>();
         match distance {
-            Some(distance) => distance.copy(room, copy, |copy| self.copy(copy, bytes, room)),
+            Some(distance) => distance.copy(room, |copy| self.copy(copy, bytes, room)),
             None => self.copy(copy, bytes, room),
         }
         self.to.address = self.to.address.wrapping_add(room as u64);
