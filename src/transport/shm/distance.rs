@@ -31,6 +31,8 @@ const FAR: u64 = 16;
 const TELLING: usize = 4 << 10;
 /// Nanoseconds a line from which on the lines of a window have been read, or are in no cache of this core: what rests there takes 1.5.
 const READ: u64 = 3;
+/// One of so many copies into windows tells that: an odd number, as calls come again with two or four of them.
+const WINDOW: u32 = 17;
 pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 
 /// What is known of a peer's lines.
@@ -39,6 +41,8 @@ pub struct Distance {
     far: bool,
     /// Whether the latest copy into a window that was timed took as long as where lines have been read.
     is_read: bool,
+    /// Copies into windows since that one.
+    into_windows: u32,
     /// Copies since the last that was timed, and what rests and was not copied.
     untimed: u32,
     /// Those in a row that told otherwise.
@@ -69,10 +73,19 @@ impl Distance {
 
     /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts.
     pub fn copy_into_window(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
-        let near = if gait == Gait::Straight && !self.is_read { copy_at_rest } else { gait.copy() };
-        if let Some(took) = self.copy_by(bytes, near, make) {
-            self.is_read = took_a_line(READ, bytes, took);
+        self.into_windows += 1;
+        let tells = !self.far && bytes >= TELLING && self.into_windows >= WINDOW;
+        let start = tells.then(Instant::now);
+        self.copy_by(bytes, self.near(gait), make);
+        if let Some(start) = start {
+            self.is_read = took_a_line(READ, bytes, start.elapsed());
+            self.into_windows = 0;
         }
+    }
+
+    /// How bytes go into windows whose lines are near.
+    fn near(&self, gait: Gait) -> CopyFn {
+        if gait == Gait::Straight && !self.is_read { copy_at_rest } else { gait.copy() }
     }
 
     /// The same, timed as a put that tells of the [traffic](Traffic).
@@ -82,17 +95,14 @@ impl Distance {
         self.traffic.learn(bytes, start.elapsed());
     }
 
-    /// By `near` where lines are; tells what it has taken if it was timed.
-    fn copy_by(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) -> Option<Duration> {
+    /// By `near` where lines are.
+    fn copy_by(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) {
         if bytes < TELLING || !self.is_due() {
-            make(if self.far { copy_afar } else { near });
-            return None;
+            return make(if self.far { copy_afar } else { near });
         }
         let start = Instant::now();
         make(near);
-        let took = start.elapsed();
-        self.learn(bytes, took);
-        Some(took)
+        self.learn(bytes, start.elapsed());
     }
 
     /// How a put into a window is to be made that may go round. What goes past the caches goes straight.
@@ -204,14 +214,17 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_window_are_taken_for_read_if_a_copy_into_it_took_long() {
+    fn what_goes_into_windows_is_taken_to_rest_until_a_copy_takes_long() {
+        let by = |distance: &Distance, gait, copy: CopyFn| std::ptr::fn_addr_eq(distance.near(gait), copy);
         let mut distance = Distance::default();
-        let mut slept = 0;
-        while !distance.is_read {
-            assert!(slept <= TRIAL[0], "one of so many is timed");
-            slept += 1;
+        assert!(by(&distance, Gait::Straight, copy_at_rest));
+        assert!(by(&distance, Gait::Abreast, Gait::Abreast.copy()));
+        for _ in 1..WINDOW {
             distance.copy_into_window(TELLING, Gait::Straight, |_| std::thread::sleep(LONG));
+            assert!(by(&distance, Gait::Straight, copy_at_rest), "one of so many is timed");
         }
+        distance.copy_into_window(TELLING, Gait::Straight, |_| std::thread::sleep(LONG));
+        assert!(by(&distance, Gait::Straight, Gait::Straight.copy()));
         let bytes = 10 * LINE as usize;
         assert!(took_a_line(READ, bytes, Duration::from_nanos(10 * READ)));
         assert!(!took_a_line(READ, bytes, Duration::from_nanos(10 * READ - 1)));
