@@ -88,6 +88,11 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy(from, to, len) }
 }
 
+/// From so many bytes on the C library's one instruction is the better way on Intel's processors where all lines rest. Two ranks on a
+/// Xeon guest (family 6, model 207), beside this loop with all lines claimed: windows of 256 KiB and 1 MiB that rest take 0.77 to 1.0 of
+/// the time; what is new would take up to 1.17.
+pub const LONG_AT_REST: usize = 16 << 10;
+
 /// The same where all lines rest in this core's cache.
 ///
 /// # Safety
@@ -131,10 +136,6 @@ mod x86_64 {
     /// Where the C library may take the one instruction: up to the size of a core's own cache on AMD's processors, which is
     /// 1 MiB on EPYC 9004.
     pub const LENGTHS: Range<usize> = 1 << 10..1 << 20;
-    /// From so many bytes on it had better take it on Intel's where all lines rest. Two ranks on a Xeon guest (family 6, model 207),
-    /// beside this loop with all lines [claimed](AHEAD): windows of 64 KiB to 1 MiB that rest take 0.77 to 0.98 of the time; what is new
-    /// would take up to 1.15.
-    const LONG_AT_REST: usize = 8 << 10;
     /// Bytes of a step: a few lines, all of which are loaded before any is stored.
     pub const STEP: usize = 128;
     const VECTOR: usize = size_of::<__m256i>();
@@ -145,7 +146,7 @@ mod x86_64 {
 
     /// Whether so many bytes that rest are for the C library's one instruction.
     pub fn is_for_one_instruction(len: usize) -> bool {
-        len >= LONG_AT_REST && maker() == Maker::Intel
+        len >= super::LONG_AT_REST && maker() == Maker::Intel
     }
 
     /// Copies `len` bytes, at least a step, as suits the processor.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::sights::{Seen, Sights};
 use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::Sight;
-use crate::transport::copy::{CopyFn, Gait, copy, copy_afar, copy_at_rest};
+use crate::transport::copy::{CopyFn, Gait, LONG_AT_REST, copy, copy_afar, copy_at_rest};
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far; of so many legs and puts
 /// that rest, one is copied.
@@ -29,8 +29,9 @@ pub(super) const BELIEVED: u32 = 4;
 const FAR: u64 = 16;
 /// Bytes of a copy from which on its time tells: of some lines all are under way at once.
 const TELLING: usize = 4 << 10;
-/// Nanoseconds a line from which on the lines of a window have been read, or are in no cache of this core: what rests there takes 1.5.
-const READ: u64 = 3;
+/// Nanoseconds a line from which on the lines of a window have been read, or are in no cache of this core: what rests there takes 1.6 (a
+/// Xeon guest). New data of 1 MiB take 3 and more or less.
+const READ: u64 = 2;
 /// One of so many copies into windows tells that: an odd number, as calls come again with two or four of them.
 const WINDOW: u32 = 17;
 pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
@@ -74,7 +75,7 @@ impl Distance {
     /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts.
     pub fn copy_into_window(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
         self.into_windows += 1;
-        let tells = !self.far && bytes >= TELLING && self.into_windows >= WINDOW;
+        let tells = !self.far && bytes >= LONG_AT_REST && self.into_windows >= WINDOW;
         let start = tells.then(Instant::now);
         self.copy_by(bytes, self.near(gait), make);
         if let Some(start) = start {
@@ -220,10 +221,10 @@ mod tests {
         assert!(by(&distance, Gait::Straight, copy_at_rest));
         assert!(by(&distance, Gait::Abreast, Gait::Abreast.copy()));
         for _ in 1..WINDOW {
-            distance.copy_into_window(TELLING, Gait::Straight, |_| std::thread::sleep(LONG));
+            distance.copy_into_window(LONG_AT_REST, Gait::Straight, |_| std::thread::sleep(8 * LONG));
             assert!(by(&distance, Gait::Straight, copy_at_rest), "one of so many is timed");
         }
-        distance.copy_into_window(TELLING, Gait::Straight, |_| std::thread::sleep(LONG));
+        distance.copy_into_window(LONG_AT_REST, Gait::Straight, |_| std::thread::sleep(8 * LONG));
         assert!(by(&distance, Gait::Straight, Gait::Straight.copy()));
         let bytes = 10 * LINE as usize;
         assert!(took_a_line(READ, bytes, Duration::from_nanos(10 * READ)));
