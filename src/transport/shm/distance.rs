@@ -74,7 +74,7 @@ impl Distance {
 
     /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts.
     pub fn copy_into_window(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
-        self.into_windows += 1;
+        self.into_windows = self.into_windows.saturating_add(1);
         let tells = !self.far && bytes >= LONG_AT_REST && self.into_windows >= WINDOW;
         let start = tells.then(Instant::now);
         self.copy_by(bytes, self.near(gait), make);
@@ -84,11 +84,6 @@ impl Distance {
         }
     }
 
-    /// How bytes go into windows whose lines are near.
-    fn near(&self, gait: Gait) -> CopyFn {
-        if gait == Gait::Straight && !self.is_read { copy_at_rest } else { gait.copy() }
-    }
-
     /// The same, timed as a put that tells of the [traffic](Traffic).
     pub fn copy_timed(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
         let start = Instant::now();
@@ -96,7 +91,12 @@ impl Distance {
         self.traffic.learn(bytes, start.elapsed());
     }
 
-    /// By `near` where lines are.
+    /// How bytes go into windows whose lines are near.
+    fn near(&self, gait: Gait) -> CopyFn {
+        if gait == Gait::Straight && !self.is_read { copy_at_rest } else { gait.copy() }
+    }
+
+    /// Makes it by `near` where lines are.
     fn copy_by(&mut self, bytes: usize, near: CopyFn, make: impl FnOnce(CopyFn)) {
         if bytes < TELLING || !self.is_due() {
             return make(if self.far { copy_afar } else { near });
@@ -174,7 +174,7 @@ impl Distance {
 }
 
 /// Whether a copy took so many nanoseconds a line, or more.
-fn took_a_line(nanoseconds: u64, bytes: usize, took: Duration) -> bool {
+pub(super) fn took_a_line(nanoseconds: u64, bytes: usize, took: Duration) -> bool {
     took.as_nanos() as u64 >= nanoseconds * (bytes as u64).div_ceil(LINE)
 }
 

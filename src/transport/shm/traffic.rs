@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::distance::{BELIEVED, LINE};
+use super::distance::{BELIEVED, took_a_line};
 
 /// Straight puts, of which one is timed; and puts that go round before one is tried straight.
 const TRIAL: [i32; 2] = [16, 64];
@@ -90,7 +90,7 @@ impl Traffic {
 
     /// A put of so many bytes that was timed took so long.
     pub fn learn(&mut self, bytes: usize, took: Duration) {
-        let heavy = took.as_nanos() as u64 >= HEAVY * (bytes as u64).div_ceil(LINE);
+        let heavy = took_a_line(HEAVY, bytes, took);
         if heavy == self.heavy {
             self.start_over();
             return;
@@ -106,6 +106,7 @@ impl Traffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::shm::distance::LINE;
 
     const BYTES: usize = 64 << 10;
     const SHORT: Duration = Duration::from_nanos(2 * BYTES as u64 / LINE);
