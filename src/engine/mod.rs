@@ -540,6 +540,9 @@ impl Engine {
 
     /// Gives slots back, now or with what is next.
     fn pay(&mut self) -> Result<()> {
+        if !self.io.slots.owes() {
+            return Ok(());
+        }
         self.held_up |= !self.io.slots.pay(&mut *self.io.transport, &mut self.io.tokens)?;
         Ok(())
     }

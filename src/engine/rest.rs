@@ -63,6 +63,8 @@ pub struct Rest {
     kept: Vec<Kept>,
     /// How often one was asked for, or kept.
     uses: u64,
+    /// Where the last one was found.
+    latest: usize,
 }
 
 struct Kept {
@@ -81,7 +83,11 @@ impl Rest {
     pub fn find(&mut self, ask: &Ask<'_>) -> Option<Recalled> {
         let mark = ask.mark();
         let is_it = |kept: &Kept| kept.mark == mark && kept.operation.ask.as_ref() == Some(ask);
-        let at = self.kept.iter().position(is_it)?;
+        let at = match self.kept.get(self.latest) {
+            Some(latest) if is_it(latest) => self.latest,
+            _ => self.kept.iter().position(is_it)?,
+        };
+        self.latest = at;
         self.uses += 1;
         self.kept[at].used = self.uses;
         Some(Recalled(at))

@@ -434,6 +434,7 @@ impl Slots {
 
     /// Where a channel's next message can be seen before a notice is heard; `None` where it cannot, or many have been
     /// seen that have not been told of yet: then notices are to be heard. It may still come by another slot.
+    #[inline(always)]
     pub fn expected(&self, number: usize) -> Option<Expected> {
         let channel = &self.channels[number];
         if !channel.posts || self.ahead == AHEAD {
@@ -450,13 +451,17 @@ impl Slots {
         self.banks[bank].inbox.memory.seal(at) == seal
     }
 
-    /// Has the processor fetch the lines behind its first one, while that is looked at.
+    /// Has the processor fetch the lines behind its first one, if there are some, while that is looked at.
     pub fn prefetch(&self, Expected { bank, at, .. }: Expected, bytes: usize) {
+        if HEAD + bytes <= LINE {
+            return;
+        }
         self.banks[bank].inbox.memory.prefetch(at + LINE, (HEAD + bytes).saturating_sub(LINE).min(AT_ONCE));
     }
 
     /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::news) of it. Its first bytes,
     /// as they lie there.
+    #[inline(always)]
     pub fn see(&mut self, Expected { landed, .. }: Expected) -> (Landed, [u8; HEAD]) {
         let head = self.pass(landed);
         self.channels[landed.channel].untold[landed.slot] += 1;
@@ -466,6 +471,7 @@ impl Slots {
 
     /// A message has come: its first bytes. Where the slot moves on, what lies there must not be taken for the next one's
     /// seal.
+    #[inline(always)]
     fn pass(&mut self, Landed { channel: number, slot }: Landed) -> [u8; HEAD] {
         let channel = &mut self.channels[number];
         let bank = &self.banks[channel.bank];
@@ -480,15 +486,26 @@ impl Slots {
 
     /// A notice tells of a message: its first bytes, where it was not [seen](Self::see) before.
     pub fn news(&mut self, landed: Landed) -> Option<[u8; HEAD]> {
-        let untold = &mut self.channels[landed.channel].untold[landed.slot];
-        match untold.checked_sub(1) {
-            Some(rest) => {
-                *untold = rest;
-                self.ahead -= 1;
-                None
+        if self.was_seen(landed) { None } else { Some(self.pass(landed)) }
+    }
+
+    /// Whether a notice tells of a message that was seen before, and thereby of nothing.
+    pub fn is_old(&mut self, notice: u32) -> bool {
+        match Notice::decode(notice) {
+            Notice::Slot { channel, slot } if self.has(channel) => {
+                self.was_seen(Landed { channel: channel as usize, slot: slot.into() })
             }
-            None => Some(self.pass(landed)),
+            _ => false,
         }
+    }
+
+    /// Whether a message that is told of was seen before; then it has been told of.
+    fn was_seen(&mut self, landed: Landed) -> bool {
+        let untold = &mut self.channels[landed.channel].untold[landed.slot];
+        let seen = u8::from(*untold > 0);
+        *untold -= seen;
+        self.ahead -= seen;
+        seen > 0
     }
 
     /// Whether a notice names a channel that there is.
@@ -522,13 +539,15 @@ impl Slots {
         self.channels[channel].free |= slots;
     }
 
+    /// Whether there is something to [pay](Self::pay).
+    pub fn owes(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     /// Gives slots back to those who lack half of theirs and have not been sent a message since, which takes
     /// them along: a notice wakes its receiver, so there is one for several slots, while the peer still has
     /// some. False where the transport was busy: pay again, as no event may come that would tell.
     pub fn pay(&mut self, transport: &mut dyn Transport, tokens: &mut Tokens) -> Result<bool> {
-        if self.due.is_empty() {
-            return Ok(true);
-        }
         let mut paid = true;
         for number in std::mem::take(&mut self.due) {
             let channel = &mut self.channels[number];

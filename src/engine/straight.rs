@@ -15,7 +15,7 @@ use super::mail::Waiting;
 use super::notice::Notice;
 use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Shown, Step, Trail, Word, shown};
 use super::rest::{Ask, Recalled};
-use super::slots::Landed;
+use super::slots::{Landed, Slots};
 use super::task::Operands;
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Takes one step after the other; false where the run is to go on.
-    #[inline]
+    #[inline(always)]
     fn take_steps(&mut self, walk: &mut Walk<'_>) -> Result<bool> {
         let line = walk.line;
         for step in &line.steps {
@@ -258,6 +258,7 @@ impl Engine {
     }
 
     /// Looks for news and keeps a message of the line; false where the run is to go on.
+    #[inline(never)]
     fn keep_heard(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<bool> {
         match self.listen(walk, awaited)? {
             Heard::Message(message) => walk.early.messages.push(message),
@@ -350,6 +351,7 @@ impl Engine {
     }
 
     /// Waits for a step's message; `None` where the run is to do that.
+    #[inline(always)]
     fn await_message(&mut self, walk: &mut Walk<'_>, step: &Step, channel: usize) -> Result<Option<Message>> {
         if let Some(message) = walk.early.take(step.round) {
             return Ok(Some(message));
@@ -365,6 +367,7 @@ impl Engine {
     }
 
     /// Takes a step's message in; false where the run is to do that.
+    #[inline(always)]
     fn take_in(
         &mut self,
         walk: &mut Walk<'_>,
@@ -381,7 +384,9 @@ impl Engine {
         if let Some(runs) = message.runs {
             return self.read_there(walk, message, runs, into, landing);
         }
-        walk.errand.shore().land(&Payload::InSlot(memory, start, room), into, landing)?;
+        if step.bytes > 0 {
+            walk.errand.shore().land(&Payload::InSlot(memory, start, room), into, landing)?;
+        }
         self.io.slots.release(message.landed);
         self.pay()?;
         Ok(true)
@@ -418,19 +423,25 @@ impl Engine {
 
     /// Looks for news, perhaps awaited by a channel, and of so many bytes. A message and its notice come on two cache
     /// lines: where the message can be seen, that saves the way of one.
+    #[inline(always)]
     fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<Heard> {
         if self.events.is_empty() {
-            let expected = awaited.and_then(|(channel, _)| self.io.slots.expected(channel));
+            let expected = |slots: &Slots| awaited.and_then(|(channel, _)| slots.expected(channel));
+            let mut next = expected(&self.io.slots);
             loop {
-                if let Some(expected) = expected
-                    && (0..LOOKS).any(|_| self.io.slots.has_come(expected))
+                if let Some(next) = next
+                    && (0..LOOKS).any(|_| self.io.slots.has_come(next))
                 {
-                    self.io.slots.prefetch(expected, awaited.map_or(0, |(_, bytes)| bytes as usize));
+                    self.io.slots.prefetch(next, awaited.map_or(0, |(_, bytes)| bytes as usize));
                     self.waited_well();
-                    let (landed, head) = self.io.slots.see(expected);
+                    let (landed, head) = self.io.slots.see(next);
                     return self.read(landed, &head, walk);
                 }
                 if let Some(notice) = self.io.transport.next_notice() {
+                    if self.io.slots.is_old(notice) {
+                        next = next.or_else(|| expected(&self.io.slots));
+                        continue;
+                    }
                     self.waited_well();
                     return self.hear(notice, walk);
                 }
@@ -457,6 +468,7 @@ impl Engine {
     }
 
     /// What a notice tells; what is the run's to see to stays to be heard.
+    #[inline(never)]
     fn hear(&mut self, bits: u32, walk: &mut Walk<'_>) -> Result<Heard> {
         match Notice::decode(bits) {
             Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
@@ -475,6 +487,7 @@ impl Engine {
     }
 
     /// What a message is; what is the run's to see to waits for it to begin.
+    #[inline(always)]
     fn read(&mut self, landed: Landed, head: &[u8; HEAD], walk: &mut Walk<'_>) -> Result<Heard> {
         if let Some((round, bytes)) = walk.line.heads.read(head)
             && walk.early.admits(round)
@@ -482,6 +495,12 @@ impl Engine {
             self.io.slots.credit(landed.channel, head[CREDITS]);
             return Ok(Heard::Message(Message { round, bytes, landed, runs: None }));
         }
+        self.read_other(landed, head, walk)
+    }
+
+    /// The same of all but data that the line awaits.
+    #[inline(never)]
+    fn read_other(&mut self, landed: Landed, head: &[u8; HEAD], walk: &mut Walk<'_>) -> Result<Heard> {
         if !walk.line.heads.is_of_its_start(head) {
             self.message(landed)?;
             // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.

@@ -15,7 +15,7 @@ impl Alarm {
     /// The rank is about to sleep: it must look for notices once more after this.
     pub fn set(&self) {
         self.0.store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        fence();
     }
 
     /// The rank is awake.
@@ -25,7 +25,7 @@ impl Alarm {
 
     /// After a notice: whether this putter is the one to wake the rank.
     pub fn must_ring(&self) -> bool {
-        fence(Ordering::SeqCst);
+        fence();
         self.0.load(Ordering::Relaxed) == 1 && self.0.swap(0, Ordering::Relaxed) == 1
     }
 }

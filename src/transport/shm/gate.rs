@@ -34,14 +34,14 @@ impl<'a> Gate<'a> {
     pub fn enter(&self, rank: usize) -> Option<Entered<'a>> {
         let entered = Entered(&self.inside[rank]);
         entered.0.store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        fence();
         (self.closed.load(Ordering::Relaxed) == 0).then_some(entered)
     }
 
     /// Lets nobody in any more. Who was before may still be [inside](Self::holds).
     pub fn close(&self) {
         self.closed.store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        fence();
     }
 
     /// Whether a rank is inside; what it did there is seen when it is not.

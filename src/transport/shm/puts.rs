@@ -72,7 +72,10 @@ impl Shm {
         };
         self.hand_over(peer, len, (Some(seal), notice), place, |into, distance| match len <= CLAIMED {
             true => {
-                to.claim(to_offset, len);
+                // Of one line nothing is gained before it is written.
+                if len > LINE {
+                    to.claim(to_offset, len);
+                }
                 write(copy, into);
             }
             false => distance.copy(len, |copy| write(copy, into)),
@@ -179,22 +182,23 @@ impl Shm {
         let Shm { place: own, peers, lives, bells, .. } = self;
         let Peer { name, card, board, windows, distance, .. } = &mut peers[peer as usize];
         let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
+        let notices = board.notices();
         // Looked at before all is copied in vain.
-        if !board.notices().has_room() {
+        if !notices.has_room() {
             return Ok(Posted::Busy);
         }
         let Some(entered) = board.gate().enter(own.rank as usize) else { return Ok(Posted::Busy) };
         let into = place(*name, card, windows, lives)?;
-        let early = if len <= INJECT { board.notices().claim() } else { None };
+        let early = if len <= INJECT { notices.claim() } else { None };
         if let Some(into) = into {
             copy(into, distance);
         }
-        let Some(cell) = early.or_else(|| board.notices().claim()) else { return Ok(Posted::Busy) };
+        let Some(cell) = early.or_else(|| notices.claim()) else { return Ok(Posted::Busy) };
         if let (Some(into), Some(seal)) = (into, seal) {
             // SAFETY: - there is room for it (`copy`'s promise), and everybody else only reads it, in this way
             unsafe { AtomicU8::from_ptr(into) }.store(seal, Ordering::Release);
         }
-        board.notices().publish(cell, notice);
+        notices.publish(cell, notice);
         drop(entered);
         wake(board, *name, card, bells)?;
         Ok(Posted::Done)
