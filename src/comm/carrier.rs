@@ -175,8 +175,9 @@ fn choose(meeting: &Meeting, settings: &Settings) -> Result<Choice> {
 /// error, as each of them knows what all have found.
 fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
     let (me, node) = (meeting.place().rank, meeting.own_node().to_vec());
-    let opened =
-        Shm::among(meeting.layout().index(me), node.clone().into()).and_then(|shm| Ok((shm.card()?, shm)));
+    let vicinity = vicinity(meeting, &node);
+    let opened = Shm::among(meeting.layout().index(me), node.clone().into(), !vicinity.crowded)
+        .and_then(|shm| Ok((shm.card()?, shm)));
     let told = opened.as_ref().map(|(card, _)| card.clone()).map_err(ToString::to_string);
     let cards = (0..).zip(meeting.swap(&told)?).map(|(rank, card): (Rank, _)| {
         card.map_err(|why| Error::NoTransport(format!("{SHM} (rank {rank}: {why})")))
@@ -186,7 +187,7 @@ fn shared(meeting: &mut Meeting, settings: &Settings) -> Result<Shm> {
     let cards: Vec<_> = node.iter().map(|&rank| cards[rank as usize].clone()).collect();
     shm.connect(&cards)?;
     let findings: Vec<Findings> = meeting.swap(&shm.probe(settings.shm_copy))?;
-    shm.agree(&findings, settings.shm_copy, vicinity(meeting, &node))?;
+    shm.agree(&findings, settings.shm_copy, vicinity)?;
     Ok(shm)
 }
 

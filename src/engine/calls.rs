@@ -31,7 +31,7 @@ impl Ledger {
 
     /// The same, to be changed.
     pub fn find(&mut self, communicator: u32) -> Option<&mut Calls> {
-        if self.pages.get(self.open).is_none_or(|&(number, _)| number != communicator) {
+        if !self.is_open(communicator) {
             self.open = self.place(communicator).ok()?;
         }
         Some(&mut self.pages[self.open].1)
@@ -39,11 +39,18 @@ impl Ledger {
 
     /// The same, where none may have been made.
     pub fn of(&mut self, communicator: u32) -> &mut Calls {
-        if self.find(communicator).is_none() {
-            self.open = self.place(communicator).unwrap_or_else(|at| at);
-            self.pages.insert(self.open, (communicator, Calls::default()));
+        if !self.is_open(communicator) {
+            self.open = self.place(communicator).unwrap_or_else(|at| {
+                self.pages.insert(at, (communicator, Calls::default()));
+                at
+            });
         }
         &mut self.pages[self.open].1
+    }
+
+    /// Whether it is the one that was asked for last.
+    fn is_open(&self, communicator: u32) -> bool {
+        self.pages.get(self.open).is_some_and(|&(number, _)| number == communicator)
     }
 
     /// As if so many more calls had been made on each.

@@ -221,7 +221,7 @@ mod tests {
         let of_mine = |&rank: &Rank| nodes[rank as usize] == nodes[place.rank as usize];
         let node: Box<[Rank]> = (0..place.size).filter(of_mine).collect();
         let number = node.iter().position(|&rank| rank == place.rank).unwrap();
-        let mut near = Shm::among(number as Rank, node.clone())?;
+        let mut near = Shm::among(number as Rank, node.clone(), true)?;
         let cards = exchange.allgather(&near.card()?)?;
         let cards: Vec<_> = node.iter().map(|&rank| cards[rank as usize].clone()).collect();
         near.connect(&cards)?;

@@ -4,7 +4,8 @@
 //! the other (Dekker). A sleeper that sees a notice does not sleep; a putter that sees a sleeper wakes it.
 #![forbid(unsafe_code)]
 
-use super::primitive::{AtomicU32, Ordering, fence};
+use super::fences::Fences;
+use super::primitive::{AtomicU32, Ordering};
 
 /// Whether a rank sleeps, or is about to. Zeroed at first: it does not.
 #[repr(transparent)]
@@ -13,9 +14,9 @@ pub struct Alarm(AtomicU32);
 
 impl Alarm {
     /// The rank is about to sleep: it must look for notices once more after this.
-    pub fn set(&self) {
+    pub fn set(&self, fences: Fences) {
         self.0.store(1, Ordering::Relaxed);
-        fence();
+        fences.seldom();
     }
 
     /// The rank is awake.
@@ -24,8 +25,8 @@ impl Alarm {
     }
 
     /// After a notice: whether this putter is the one to wake the rank.
-    pub fn must_ring(&self) -> bool {
-        fence();
+    pub fn must_ring(&self, fences: Fences) -> bool {
+        fences.often();
         self.0.load(Ordering::Relaxed) == 1 && self.0.swap(0, Ordering::Relaxed) == 1
     }
 }
@@ -53,13 +54,13 @@ mod loom_tests {
                     let shared = shared.clone();
                     thread::spawn(move || {
                         shared.notices.fetch_add(1, Ordering::Release);
-                        if shared.alarm.must_ring() {
+                        if shared.alarm.must_ring(Fences::Both) {
                             shared.rings.fetch_add(1, Ordering::Relaxed);
                         }
                     })
                 })
                 .collect();
-            shared.alarm.set();
+            shared.alarm.set(Fences::Both);
             let seen = shared.notices.load(Ordering::Acquire);
             putters.into_iter().for_each(|putter| putter.join().unwrap());
             let rings = shared.rings.load(Ordering::Relaxed);

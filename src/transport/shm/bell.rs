@@ -39,7 +39,7 @@ impl Bell {
 
 /// Wakes a peer, if it sleeps.
 pub(super) fn wake(board: &Board, name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
-    if board.alarm().must_ring() { ring(name, card, bells) } else { Ok(()) }
+    if board.alarm().must_ring(board.fences()) { ring(name, card, bells) } else { Ok(()) }
 }
 
 #[cold]

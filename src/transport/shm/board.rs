@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use crossbeam_utils::CachePadded;
 
 use super::alarm::Alarm;
+use super::fences::{Fences, Promise};
 use super::gate::{Gate, Inside};
 use super::primitive::{AtomicU32, AtomicU64, Ordering};
 use super::ring::{Ends, Place, Ring};
@@ -25,6 +26,7 @@ pub const CHUNK: usize = if cfg!(miri) { 64 } else { 16 << 10 };
 pub struct Board {
     mapping: Mapping,
     ranks: usize,
+    fences: Fences,
 }
 
 /// What does not depend on the number of ranks.
@@ -33,6 +35,7 @@ struct Head {
     notices: Ends,
     alarm: CachePadded<Alarm>,
     closed: CachePadded<AtomicU32>,
+    promise: CachePadded<Promise>,
     /// The number of the chunks' segment and 1, once there is one.
     chunks: CachePadded<AtomicU64>,
     cells: [AtomicU64; NOTICES],
@@ -46,7 +49,25 @@ impl Board {
 
     /// The board in a segment; `None` where that is too small for one.
     pub fn over(mapping: Mapping, ranks: usize) -> Option<Board> {
-        (mapping.len() >= Board::bytes(ranks)).then_some(Board { mapping, ranks })
+        let board = (mapping.len() >= Board::bytes(ranks)).then_some(Board {
+            mapping,
+            ranks,
+            fences: Fences::Both,
+        })?;
+        let fences = board.head().promise.fences();
+        Some(Board { fences, ..board })
+    }
+
+    /// Promises all, before anybody knows of it, that its owner fences for them.
+    pub fn promise(self) -> Board {
+        self.head().promise.make();
+        let fences = self.head().promise.fences();
+        Board { fences, ..self }
+    }
+
+    /// Who fences where its owner sleeps, or closes its gate.
+    pub fn fences(&self) -> Fences {
+        self.fences
     }
 
     fn head(&self) -> &Head {
@@ -75,7 +96,7 @@ impl Board {
             let first = self.mapping.start().add(size_of::<Head>()).cast::<Inside>();
             std::slice::from_raw_parts(first.as_ptr(), self.ranks)
         };
-        Gate::new(&self.head().closed, inside)
+        Gate::new(&self.head().closed, inside, self.fences)
     }
 
     /// Shows where chunks may be put.

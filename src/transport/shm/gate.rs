@@ -2,13 +2,14 @@
 //!
 //! A rank that shuts down gives memory back to its user, into which, or from which, peers could still be copying. So each
 //! copy is made inside the gate, where every rank has a word of its own, which nobody else writes: to enter
-//! costs one fence. Whoever closes the gate waits until nobody is inside. The words are the ranks' own,
+//! costs a fence at most (see `fences`). Whoever closes the gate waits until nobody is inside. The words are the ranks' own,
 //! and no count, so that one who was killed inside is known, and not waited for.
 #![forbid(unsafe_code)]
 
 use crossbeam_utils::CachePadded;
 
-use super::primitive::{AtomicU32, Ordering, fence};
+use super::fences::Fences;
+use super::primitive::{AtomicU32, Ordering};
 
 /// Whether a rank is inside a gate. Zeroed at first: it is not.
 pub type Inside = CachePadded<AtomicU32>;
@@ -18,6 +19,7 @@ pub type Inside = CachePadded<AtomicU32>;
 pub struct Gate<'a> {
     closed: &'a AtomicU32,
     inside: &'a [Inside],
+    fences: Fences,
 }
 
 /// A rank is inside until this is dropped.
@@ -26,22 +28,22 @@ pub struct Entered<'a>(&'a AtomicU32);
 
 impl<'a> Gate<'a> {
     /// With a word that is 0 at first, and one for each rank.
-    pub fn new(closed: &'a AtomicU32, inside: &'a [Inside]) -> Gate<'a> {
-        Gate { closed, inside }
+    pub fn new(closed: &'a AtomicU32, inside: &'a [Inside], fences: Fences) -> Gate<'a> {
+        Gate { closed, inside, fences }
     }
 
     /// Enters as a rank that there is; `None` where the gate is closed.
     pub fn enter(&self, rank: usize) -> Option<Entered<'a>> {
         let entered = Entered(&self.inside[rank]);
         entered.0.store(1, Ordering::Relaxed);
-        fence();
+        self.fences.often();
         (self.closed.load(Ordering::Relaxed) == 0).then_some(entered)
     }
 
     /// Lets nobody in any more. Who was before may still be [inside](Self::holds).
     pub fn close(&self) {
         self.closed.store(1, Ordering::Relaxed);
-        fence();
+        self.fences.seldom();
     }
 
     /// Whether a rank is inside; what it did there is seen when it is not.
@@ -77,12 +79,12 @@ mod loom_tests {
             let putter = thread::spawn({
                 let shared = shared.clone();
                 move || {
-                    if let Some(_entered) = Gate::new(&shared.closed, &shared.inside).enter(1) {
+                    if let Some(_entered) = Gate::new(&shared.closed, &shared.inside, Fences::Both).enter(1) {
                         shared.memory.with_mut(|_| ());
                     }
                 }
             });
-            let gate = Gate::new(&shared.closed, &shared.inside);
+            let gate = Gate::new(&shared.closed, &shared.inside, Fences::Both);
             gate.close();
             while (0..2).any(|rank| gate.holds(rank)) {
                 thread::yield_now();

@@ -13,6 +13,7 @@
 //! | file | what |
 //! |---|---|
 //! | `ring`, `alarm`, `gate`, `share` | the protocols among ranks, checked by loom: notices, sleep, the end, work that two share |
+//! | `fences` | who fences, of one who acts often and one who acts seldom |
 //! | `board` | where these lie in shared memory |
 //! | `puts` | the ways of a put, and which it goes |
 //! | `regions` | what peers may put into, and the keys to it |
@@ -29,6 +30,7 @@ mod bell;
 mod board;
 mod card;
 mod distance;
+mod fences;
 mod gate;
 mod home;
 mod joint;
@@ -147,18 +149,19 @@ fn closed(call: &str) -> Error {
 impl Shm {
     /// One among all ranks (see [`among`](Shm::among)).
     pub fn open(place: Place) -> Result<Shm> {
-        Shm::among(place.rank, (0..place.size).collect())
+        Shm::among(place.rank, (0..place.size).collect(), false)
     }
 
     /// Makes the board of one of a group of ranks, who number themselves anew, by their places in the group; errors
     /// name them as the group does. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
-    /// before [`agree`](Shm::agree).
-    pub fn among(rank: Rank, group: Box<[Rank]>) -> Result<Shm> {
+    /// before [`agree`](Shm::agree). Where each has a core to itself, and seldom sleeps, it `promises` to fence for all when it does.
+    pub fn among(rank: Rank, group: Box<[Rank]>, promises: bool) -> Result<Shm> {
         let letting = LetWrite::begin();
         let ranks = group.len();
         let board_segment = Segment::create(Board::bytes(ranks))?;
         let board = Board::over(board_segment.map()?, ranks)
             .ok_or_else(|| Error::transport("mmap", "a board is smaller than it was made", "report this"))?;
+        let board = if promises { board.promise() } else { board };
         Ok(Shm {
             place: Place { rank, size: ranks as u32 },
             names: group,
@@ -551,7 +554,7 @@ impl Sleeper for Shm {
         if self.has_arrivals() {
             return Ok(Bed::Nowhere);
         }
-        self.board.alarm().set();
+        self.board.alarm().set(self.board.fences());
         // What came before the alarm was set has rung for nobody.
         if self.has_arrivals() {
             return Ok(Bed::Nowhere);

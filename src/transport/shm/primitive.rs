@@ -1,26 +1,51 @@
-//! The atomics of what ranks share: the processor's, or, where loom tries all orders, loom's.
+//! The atomics of what ranks share: the processor's, or, where loom tries all orders, loom's. And fences.
+
+use std::sync::OnceLock;
+
+use rustix::thread::{MembarrierCommand, membarrier};
 
 #[cfg(all(test, loom))]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic as atomics;
 #[cfg(not(all(test, loom)))]
-pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic as atomics;
 
-/// `fence(SeqCst)`: what was written before is seen by all before anything is read after. A compiler makes an `mfence` of
-/// that, for which processors also finish what has nothing to do with memory; a locked instruction orders as much of it.
+pub use atomics::{AtomicU32, AtomicU64, Ordering};
+
+/// `fence(SeqCst)`: what was written before is seen by all before anything is read after. Compilers make an `mfence` of
+/// that, for which a processor also finishes what has nothing to do with memory; a locked instruction orders memory alike.
 #[inline(always)]
 pub fn fence() {
-    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    // SAFETY: - a word within the red zone, which is the thread's own, stays as it is
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+    // SAFETY: - a word within the red zone, which is this thread's own, stays as it is
     //         - the compiler is told of all else: flags change, and any memory may be read or written
     unsafe {
         std::arch::asm!("lock or dword ptr [rsp - 4], 0", options(nostack))
     };
-    #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
-    {
-        #[cfg(all(test, loom))]
-        use loom::sync::atomic::fence;
-        #[cfg(not(all(test, loom)))]
-        use std::sync::atomic::fence;
-        fence(Ordering::SeqCst);
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+    atomics::fence(Ordering::SeqCst);
+}
+
+/// Keeps the compiler from changing the order, and not the processor. Loom, which knows neither this nor
+/// [`fence_for_all`], takes it for a fence.
+#[inline(always)]
+pub fn keep_order() {
+    #[cfg(not(all(test, loom)))]
+    atomics::compiler_fence(Ordering::SeqCst);
+    #[cfg(all(test, loom))]
+    atomics::fence(Ordering::SeqCst);
+}
+
+/// Whether other processes can [fence](fence_for_all) for this one, which the system is told of at the first call.
+pub fn may_be_fenced() -> bool {
+    static REGISTERED: OnceLock<bool> = OnceLock::new();
+    let register = || membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok();
+    !cfg!(any(miri, loom)) && *REGISTERED.get_or_init(register)
+}
+
+/// A fence of every thread of every process that [may be fenced](may_be_fenced), wherever it is in its program.
+pub fn fence_for_all() {
+    if membarrier(MembarrierCommand::GlobalExpedited).is_err() {
+        // It did let this process register, so somebody has forbidden it since. A store waits for nothing but its cache line.
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }
