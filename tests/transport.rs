@@ -114,7 +114,7 @@ fn fabric(provider: &str, exchange: &dyn Exchange) -> Result<Fabric> {
 /// Among the ranks of a node, which have agreed with all others.
 fn shared(way: Way, node: &[Rank], exchange: &mut dyn Exchange) -> Result<Shm> {
     let number = node.iter().position(|&rank| rank == exchange.place().rank).expect("it is its own node");
-    let mut shm = Shm::among(number as Rank, node.into())?;
+    let mut shm = Shm::among(number as Rank, node.into(), true)?;
     let cards = exchange.allgather(&shm.card()?)?;
     shm.connect(&node.iter().map(|&rank| cards[rank as usize].clone()).collect::<Vec<_>>())?;
     let found = serde_json::to_vec(&shm.probe(Some(way))).expect("findings are text");

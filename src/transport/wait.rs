@@ -17,6 +17,8 @@ pub(super) enum Bed<'a> {
     Nowhere,
     /// This is readable when there is.
     Until(BorrowedFd<'a>),
+    /// Likewise, mostly: it may sleep so long, then it must look.
+    Soon(BorrowedFd<'a>, Duration),
     /// Nothing tells: it may sleep so long, then it must look.
     Nap(Duration),
 }
@@ -55,6 +57,7 @@ fn sleep_on<const N: usize>(
         match sleeper.lie_down()? {
             Bed::Nowhere => return Ok([false; N]),
             Bed::Until(descriptor) => *bell = Some(descriptor),
+            Bed::Soon(descriptor, nap) => (*bell, longest) = (Some(descriptor), longest.min(nap)),
             Bed::Nap(nap) => longest = longest.min(nap),
         }
     }

@@ -1,11 +1,12 @@
 //! Who sleeps, says so first; who puts, looks then. No wake-up is lost, and a rank that is awake costs none.
 //!
 //! Each side writes its own word, then reads the other's, with a fence between: of the two at least one sees
-//! the other (Dekker). A sleeper that sees a notice does not sleep; a putter that sees a sleeper wakes it.
+//! the other (Dekker). A sleeper that sees a notice does not sleep; a putter that sees a sleeper wakes it. (A putter may leave its
+//! fence out where the sleeper looks again: see `fences`.)
 #![forbid(unsafe_code)]
 
 use super::fences::Fences;
-use super::primitive::{AtomicU32, Ordering};
+use super::primitive::{AtomicU32, Ordering, fence};
 
 /// Whether a rank sleeps, or is about to. Zeroed at first: it does not.
 #[repr(transparent)]
@@ -13,10 +14,11 @@ use super::primitive::{AtomicU32, Ordering};
 pub struct Alarm(AtomicU32);
 
 impl Alarm {
-    /// The rank is about to sleep: it must look for notices once more after this.
-    pub fn set(&self, fences: Fences) {
-        self.0.store(1, Ordering::Relaxed);
-        fences.seldom();
+    /// The rank is about to sleep: it must look for notices once more after this. Whether this was so already.
+    pub fn set(&self) -> bool {
+        let was_set = self.0.swap(1, Ordering::Relaxed) == 1;
+        fence();
+        was_set
     }
 
     /// The rank is awake.
@@ -60,7 +62,7 @@ mod loom_tests {
                     })
                 })
                 .collect();
-            shared.alarm.set(Fences::Both);
+            assert!(!shared.alarm.set());
             let seen = shared.notices.load(Ordering::Acquire);
             putters.into_iter().for_each(|putter| putter.join().unwrap());
             let rings = shared.rings.load(Ordering::Relaxed);

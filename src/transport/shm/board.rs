@@ -58,14 +58,14 @@ impl Board {
         Some(Board { fences, ..board })
     }
 
-    /// Promises all, before anybody knows of it, that its owner fences for them.
+    /// Promises all, before anybody knows of it, to spare them their [fences](super::fences).
     pub fn promise(self) -> Board {
         self.head().promise.make();
         let fences = self.head().promise.fences();
         Board { fences, ..self }
     }
 
-    /// Who fences where its owner sleeps, or closes its gate.
+    /// Who fences where its owner lies down, or closes its gate.
     pub fn fences(&self) -> Fences {
         self.fences
     }

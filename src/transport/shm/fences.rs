@@ -1,26 +1,29 @@
 //! Fences between one who acts often and one who acts seldom.
 //!
-//! Each writes its own word, then reads the other's, and at least one must see the other (Dekker): who puts, and who is about
-//! to sleep; who enters a gate, and who closes it. Mostly both have a fence between, and who puts waits for its stores at
-//! every message, twice. A rank that is registered for it can fence for all others, too, by a call of the system
-//! (`membarrier`) that interrupts who is running, and takes 2 µs where one is, a fifth of that where none is: then who acts
-//! often only keeps the compiler from changing the order. Two ranks on a Xeon guest, 8 bytes: a barrier takes 0.95 of the
-//! time, other calls 0.98 to 1.0.
+//! Each writes its own word, then reads the other's, and at least one must see the other (Dekker): who enters a gate, and who
+//! closes it; who puts, and who is about to sleep. Mostly both have a fence between, and who puts waits for its stores twice
+//! at every message. A rank can also promise to see to it alone, and who puts to it keeps only the compiler from changing the order.
+//! Two ranks on a Xeon guest, 8 bytes: a barrier takes 0.95 of the time, other calls 0.98 to 1.0.
+//!
+//! Whoever closes a gate then has the system fence for all (`membarrier`, which interrupts every processor that runs one of the
+//! ranks): once in a rank's life. That would be too dear where many ranks of a node sleep while one is late, which would have to
+//! serve them all. There nothing is lost but time if a notice is missed, and it is only while a store is on its way: so whoever lies
+//! down looks once more, soon, before it sleeps for long ([`Bed::Soon`](crate::transport::wait::Bed)).
 //!
 //! What a rank promises it promises to all, before anybody reaches it, and for good.
 
 use super::primitive::{self, AtomicU32, Ordering};
 
-/// Who fences.
+/// Who fences between two words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fences {
     /// Both sides, for themselves.
     Both,
-    /// Who acts seldom, for all.
+    /// Who acts seldom, as it has promised.
     Seldom,
 }
 
-/// Whether a rank fences for all when it sleeps or closes its gate. Zeroed at first: it does not.
+/// Whether a rank fences for all when it closes its gate, and looks again when it has lain down. Zeroed at first: it does not.
 #[repr(transparent)]
 pub struct Promise(AtomicU32);
 

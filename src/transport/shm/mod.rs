@@ -67,6 +67,7 @@ use crate::rank::{Place, Rank};
 use bell::Bell;
 use board::{Board, NOTICES};
 use card::Card;
+use fences::Fences;
 use home::{Home, LetWrite, MOMENT, State, UNCLEAR};
 use joint::Joint;
 use peer::{Handles, Peer, Reach};
@@ -94,6 +95,9 @@ const LONG_MOMENT: Duration = Duration::from_millis(5);
 /// How long a rank without patience leaves a target alone whose chunks are full: some times what that takes to empty
 /// them, and so long that a fabric that naps beside it stays awake.
 const FULL: Duration = Duration::from_micros(250);
+/// After so long a rank that has lain down looks again, where others' stores may have been on their way: these wait for a cache line,
+/// and for nothing else.
+const SOON: Duration = Duration::from_micros(250);
 /// How long a put may take to the end of a rank before that is told: it is a copy, or a step of a fold, which
 /// takes moments.
 const INSIDE: Duration = Duration::from_secs(2);
@@ -129,6 +133,8 @@ pub struct Shm {
     /// Puts of which others still carry a part.
     joint: Vec<Joint>,
     bell: Bell,
+    /// Since when its alarm has been set, if it is.
+    lain: Instant,
     peers: Vec<Peer>,
     bells: Handles,
     lives: Handles,
@@ -149,12 +155,12 @@ fn closed(call: &str) -> Error {
 impl Shm {
     /// One among all ranks (see [`among`](Shm::among)).
     pub fn open(place: Place) -> Result<Shm> {
-        Shm::among(place.rank, (0..place.size).collect(), false)
+        Shm::among(place.rank, (0..place.size).collect(), true)
     }
 
     /// Makes the board of one of a group of ranks, who number themselves anew, by their places in the group; errors
     /// name them as the group does. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
-    /// before [`agree`](Shm::agree). Where each has a core to itself, and seldom sleeps, it `promises` to fence for all when it does.
+    /// before [`agree`](Shm::agree). Where each has a core to itself, and seldom sleeps, it `promises` what [spares others their fences](fences).
     pub fn among(rank: Rank, group: Box<[Rank]>, promises: bool) -> Result<Shm> {
         let letting = LetWrite::begin();
         let ranks = group.len();
@@ -180,6 +186,7 @@ impl Shm {
             outflow: Vec::new(),
             joint: Vec::new(),
             bell: Bell::new()?,
+            lain: Instant::now(),
             peers: Vec::new(),
             bells: Handles::default(),
             lives: Handles::default(),
@@ -554,18 +561,29 @@ impl Sleeper for Shm {
         if self.has_arrivals() {
             return Ok(Bed::Nowhere);
         }
-        self.board.alarm().set(self.board.fences());
+        if !self.board.alarm().set() {
+            self.lain = Instant::now();
+        }
         // What came before the alarm was set has rung for nobody.
         if self.has_arrivals() {
+            self.board.alarm().clear();
             return Ok(Bed::Nowhere);
         }
-        // Nobody tells that a chunk is free again.
-        let waits_for_room = !self.outflow.is_empty();
-        Ok(if waits_for_room { Bed::Nap(FULL) } else { Bed::Until(self.bell.reader.as_fd()) })
+        let bell = self.bell.reader.as_fd();
+        Ok(match self.board.fences() {
+            // Nobody tells that a chunk is free again.
+            _ if !self.outflow.is_empty() => Bed::Nap(FULL),
+            // What was on its way then is here before long.
+            Fences::Seldom if self.lain.elapsed() < SOON => Bed::Soon(bell, SOON),
+            _ => Bed::Until(bell),
+        })
     }
 
     fn rise(&mut self, rung: bool) {
-        self.board.alarm().clear();
+        // Whoever looks again has its alarm set all the while.
+        if rung || self.board.fences() == Fences::Both {
+            self.board.alarm().clear();
+        }
         if rung {
             self.bell.silence();
         }

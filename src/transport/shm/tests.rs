@@ -612,6 +612,31 @@ fn alone() -> Shm {
 }
 
 #[test]
+fn who_spares_others_their_fences_looks_again_before_it_sleeps_for_long() {
+    let mut shm = Shm::among(0, [0].into(), false).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(shm.lie_down().unwrap(), Bed::Until(_)));
+        shm.rise(false);
+        assert!(!shm.board.alarm().must_ring(Fences::Both), "nobody need wake it");
+    }
+    let mut shm = alone();
+    if shm.board.fences() == Fences::Both {
+        return eprintln!("no process can fence for others here");
+    }
+    for _ in 0..2 {
+        assert!(matches!(shm.lie_down().unwrap(), Bed::Soon(..)), "it was not so long ago");
+        shm.rise(false);
+    }
+    shm.lain -= SOON;
+    assert!(matches!(shm.lie_down().unwrap(), Bed::Until(_)));
+    shm.rise(false);
+    assert!(shm.board.alarm().must_ring(shm.board.fences()), "it is about to look");
+    assert!(matches!(shm.lie_down().unwrap(), Bed::Soon(..)), "it has been woken");
+    shm.rise(true);
+    assert!(!shm.board.alarm().must_ring(shm.board.fences()));
+}
+
+#[test]
 fn one_rank_that_may_not_write_lets_all_go_through_the_ring_unless_writing_is_wanted() {
     let free = Findings::default();
     let forbidden = Findings { unwritable: Some("rank 0: process_vm_writev: EPERM".into()), ..free.clone() };
