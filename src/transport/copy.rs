@@ -62,6 +62,10 @@ const AFAR: usize = 1 << 10;
 
 /// # Safety
 /// As [`copy`].
+#[cfg_attr(
+    not(all(target_arch = "x86_64", not(miri))),
+    expect(unused_variables, reason = "nothing goes past")
+)]
 unsafe fn copy_past_caches_from(least: usize, from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if len >= least.max(2 * x86_64::STEP) && std::is_x86_feature_detected!("avx") {

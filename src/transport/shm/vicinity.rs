@@ -11,6 +11,7 @@ const CROWDED_SHARE: u64 = 8;
 const MOST_CROWDED: usize = 1 << 20;
 /// The cache of a core whose size is not told, and the largest one that memory is used for.
 const OWN_CACHE: usize = if cfg!(miri) { 0 } else { abreast::CACHE as usize };
+#[cfg(all(target_env = "gnu", not(miri)))]
 const LARGEST_OWN_CACHE: usize = 4 << 20;
 
 /// Where a rank's peers are.
