@@ -63,7 +63,7 @@ pub struct Rest {
     kept: Vec<Kept>,
     /// How often one was asked for, or kept.
     uses: u64,
-    /// Where the last one was found.
+    /// Where the last one was found, if it is there still.
     latest: usize,
 }
 

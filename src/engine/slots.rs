@@ -456,7 +456,7 @@ impl Slots {
         if HEAD + bytes <= LINE {
             return;
         }
-        self.banks[bank].inbox.memory.prefetch(at + LINE, (HEAD + bytes).saturating_sub(LINE).min(AT_ONCE));
+        self.banks[bank].inbox.memory.prefetch(at + LINE, (HEAD + bytes - LINE).min(AT_ONCE));
     }
 
     /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::news) of it. Its first bytes,
@@ -486,21 +486,21 @@ impl Slots {
 
     /// A notice tells of a message: its first bytes, where it was not [seen](Self::see) before.
     pub fn news(&mut self, landed: Landed) -> Option<[u8; HEAD]> {
-        if self.was_seen(landed) { None } else { Some(self.pass(landed)) }
+        if self.strike_off(landed) { None } else { Some(self.pass(landed)) }
     }
 
-    /// Whether a notice tells of a message that was seen before, and thereby of nothing.
-    pub fn is_old(&mut self, notice: u32) -> bool {
+    /// Passes over a notice of a message that was seen before; false where it tells of something else.
+    pub fn pass_over(&mut self, notice: u32) -> bool {
         match Notice::decode(notice) {
             Notice::Slot { channel, slot } if self.has(channel) => {
-                self.was_seen(Landed { channel: channel as usize, slot: slot.into() })
+                self.strike_off(Landed { channel: channel as usize, slot: slot.into() })
             }
             _ => false,
         }
     }
 
-    /// Whether a message that is told of was seen before; then it has been told of.
-    fn was_seen(&mut self, landed: Landed) -> bool {
+    /// Strikes a message that is told of off those that were seen before; false where it was not.
+    fn strike_off(&mut self, landed: Landed) -> bool {
         let untold = &mut self.channels[landed.channel].untold[landed.slot];
         let seen = u8::from(*untold > 0);
         *untold -= seen;

@@ -1,6 +1,5 @@
 //! Sleeping until something happens to one of several descriptors, of one transport or of two at once.
 
-use std::array;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -23,13 +22,24 @@ pub(super) enum Bed<'a> {
     Nap(Duration),
 }
 
+/// What has ended a sleep, for one of the sleepers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Woken {
+    /// Its own descriptor.
+    Rung,
+    /// Something else, or it was no sleep.
+    Otherwise,
+    /// Nothing but time.
+    InTime,
+}
+
 /// A transport that can be slept on, alone or beside another.
 pub(super) trait Sleeper {
     /// Looks a last time, as far as it can tell without a poll; whatever comes after this ends the sleep.
     fn lie_down(&mut self) -> Result<Bed<'_>>;
 
-    /// The sleep is over, if there was one; whether its own descriptor was readable. It may have nothing to do then.
-    fn rise(&mut self, _rung: bool) {}
+    /// The sleep is over, if there was one. It may have nothing to do then.
+    fn rise(&mut self, _after: Woken) {}
 }
 
 /// Sleeps on all of these at once, until there may be something to poll for one, one of `wakes` becomes readable, or
@@ -40,22 +50,22 @@ pub(super) fn sleep<const N: usize>(
     timeout: Duration,
 ) -> Result<()> {
     let slept = sleep_on(&mut sleepers, wakes, timeout);
-    let rung = slept.as_ref().map_or([false; N], |&rung| rung);
-    sleepers.into_iter().zip(rung).for_each(|(sleeper, rung)| sleeper.rise(rung));
+    let woken = slept.as_ref().map_or([Woken::Otherwise; N], |&woken| woken);
+    sleepers.into_iter().zip(woken).for_each(|(sleeper, woken)| sleeper.rise(woken));
     slept.map(drop)
 }
 
-/// Whose descriptor was readable.
+/// What has woken each.
 fn sleep_on<const N: usize>(
     sleepers: &mut [&mut dyn Sleeper; N],
     wakes: &[BorrowedFd<'_>],
     timeout: Duration,
-) -> Result<[bool; N]> {
+) -> Result<[Woken; N]> {
     let mut longest = timeout;
     let mut bells = [None; N];
     for (sleeper, bell) in sleepers.iter_mut().zip(&mut bells) {
         match sleeper.lie_down()? {
-            Bed::Nowhere => return Ok([false; N]),
+            Bed::Nowhere => return Ok([Woken::Otherwise; N]),
             Bed::Until(descriptor) => *bell = Some(descriptor),
             Bed::Soon(descriptor, nap) => (*bell, longest) = (Some(descriptor), longest.min(nap)),
             Bed::Nap(nap) => longest = longest.min(nap),
@@ -65,7 +75,11 @@ fn sleep_on<const N: usize>(
     let mut descriptors: Vec<_> = descriptors.map(readable).collect();
     doze(&mut descriptors, longest)?;
     let mut rung = descriptors.iter().map(|descriptor| !descriptor.revents().is_empty());
-    Ok(array::from_fn(|i| bells[i].is_some() && rung.next() == Some(true)))
+    if !rung.clone().any(|rung| rung) {
+        return Ok([Woken::InTime; N]);
+    }
+    let is_rung = |bell: &Option<_>| bell.is_some() && rung.next() == Some(true);
+    Ok(bells.each_ref().map(is_rung).map(|rung| if rung { Woken::Rung } else { Woken::Otherwise }))
 }
 
 /// A descriptor that is waited for until it is readable.
@@ -98,27 +112,32 @@ mod tests {
     /// Longer than any test runs.
     const FOR_EVER: Duration = Duration::from_secs(100_000);
 
-    /// Sleeps on a pipe, if it has one, and notes what became of it.
+    /// Sleeps on a pipe, if it has one, perhaps not for long, and notes what became of it.
     struct Dozer {
         bell: Option<OwnedFd>,
+        nap: Option<Duration>,
         lain: bool,
-        rung: Option<bool>,
+        woken: Option<Woken>,
     }
 
     impl Dozer {
         fn on(bell: Option<OwnedFd>) -> Dozer {
-            Dozer { bell, lain: false, rung: None }
+            Dozer { bell, nap: None, lain: false, woken: None }
         }
     }
 
     impl Sleeper for Dozer {
         fn lie_down(&mut self) -> Result<Bed<'_>> {
             self.lain = true;
-            Ok(self.bell.as_ref().map_or(Bed::Nowhere, |bell| Bed::Until(bell.as_fd())))
+            Ok(match (&self.bell, self.nap) {
+                (None, _) => Bed::Nowhere,
+                (Some(bell), None) => Bed::Until(bell.as_fd()),
+                (Some(bell), Some(nap)) => Bed::Soon(bell.as_fd(), nap),
+            })
         }
 
-        fn rise(&mut self, rung: bool) {
-            self.rung = Some(rung);
+        fn rise(&mut self, woken: Woken) {
+            self.woken = Some(woken);
         }
     }
 
@@ -138,7 +157,8 @@ mod tests {
             let ((one, _one), (two, _two)) = if first { (rung(), silent()) } else { (silent(), rung()) };
             let (mut one, mut two) = (Dozer::on(Some(one)), Dozer::on(Some(two)));
             sleep([&mut one, &mut two], &[], FOR_EVER).unwrap();
-            assert_eq!((one.rung, two.rung), (Some(first), Some(!first)));
+            let woken = |rung| Some(if rung { Woken::Rung } else { Woken::Otherwise });
+            assert_eq!((one.woken, two.woken), (woken(first), woken(!first)));
         }
     }
 
@@ -147,7 +167,7 @@ mod tests {
         let ((one, _one), (two, _two), (wake, _wake)) = (silent(), silent(), rung());
         let (mut one, mut two) = (Dozer::on(Some(one)), Dozer::on(Some(two)));
         sleep([&mut one, &mut two], &[wake.as_fd()], FOR_EVER).unwrap();
-        assert_eq!((one.rung, two.rung), (Some(false), Some(false)));
+        assert_eq!((one.woken, two.woken), (Some(Woken::Otherwise), Some(Woken::Otherwise)));
     }
 
     #[test]
@@ -155,6 +175,18 @@ mod tests {
         let (bell, _writer) = silent();
         let (mut one, mut two) = (Dozer::on(None), Dozer::on(Some(bell)));
         sleep([&mut one, &mut two], &[], FOR_EVER).unwrap();
-        assert_eq!((one.rung, two.rung, two.lain), (Some(false), Some(false), false));
+        let otherwise = Some(Woken::Otherwise);
+        assert_eq!((one.woken, two.woken, two.lain), (otherwise, otherwise, false));
+    }
+
+    #[test]
+    fn who_looks_again_soon_is_woken_in_time_or_rung() {
+        for ((bell, _writer), woken, nap) in
+            [(silent(), Woken::InTime, Duration::from_millis(1)), (rung(), Woken::Rung, FOR_EVER)]
+        {
+            let mut dozer = Dozer { nap: Some(nap), ..Dozer::on(Some(bell)) };
+            sleep([&mut dozer], &[], FOR_EVER).unwrap();
+            assert_eq!(dozer.woken, Some(woken));
+        }
     }
 }

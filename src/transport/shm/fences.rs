@@ -11,6 +11,7 @@
 //! down looks once more, soon, before it sleeps for long ([`Bed::Soon`](crate::transport::wait::Bed)).
 //!
 //! What a rank promises it promises to all, before anybody reaches it, and for good.
+#![forbid(unsafe_code)]
 
 use super::primitive::{self, AtomicU32, Ordering};
 

@@ -57,7 +57,7 @@ use rustix::process::getpid;
 
 use super::memory::Memory;
 use super::segment::{Segment, nonce};
-use super::wait::{Bed, Sleeper};
+use super::wait::{Bed, Sleeper, Woken};
 use super::{
     Caches, Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Sight, Transport,
     wait,
@@ -71,6 +71,7 @@ use fences::Fences;
 use home::{Home, LetWrite, MOMENT, State, UNCLEAR};
 use joint::Joint;
 use peer::{Handles, Peer, Reach};
+use primitive::STORED;
 use puts::{INJECT, MOST, TRAFFIC};
 use regions::{PRIVATE, Regions, Registration, Target, lock};
 use remote::SEGMENTS;
@@ -95,9 +96,6 @@ const LONG_MOMENT: Duration = Duration::from_millis(5);
 /// How long a rank without patience leaves a target alone whose chunks are full: some times what that takes to empty
 /// them, and so long that a fabric that naps beside it stays awake.
 const FULL: Duration = Duration::from_micros(250);
-/// After so long a rank that has lain down looks again, where others' stores may have been on their way: these wait for a cache line,
-/// and for nothing else.
-const SOON: Duration = Duration::from_micros(250);
 /// How long a put may take to the end of a rank before that is told: it is a copy, or a step of a fold, which
 /// takes moments.
 const INSIDE: Duration = Duration::from_secs(2);
@@ -160,7 +158,7 @@ impl Shm {
 
     /// Makes the board of one of a group of ranks, who number themselves anew, by their places in the group; errors
     /// name them as the group does. Others cannot be reached before [`connect`](Shm::connect), and nothing can be put
-    /// before [`agree`](Shm::agree). Where each has a core to itself, and seldom sleeps, it `promises` what [spares others their fences](fences).
+    /// before [`agree`](Shm::agree). Where each has a core to itself, and seldom sleeps, it `promises` what spares others their fences (see `fences`).
     pub fn among(rank: Rank, group: Box<[Rank]>, promises: bool) -> Result<Shm> {
         let letting = LetWrite::begin();
         let ranks = group.len();
@@ -561,7 +559,8 @@ impl Sleeper for Shm {
         if self.has_arrivals() {
             return Ok(Bed::Nowhere);
         }
-        if !self.board.alarm().set() {
+        let begins = !self.board.alarm().set();
+        if begins {
             self.lain = Instant::now();
         }
         // What came before the alarm was set has rung for nobody.
@@ -574,17 +573,17 @@ impl Sleeper for Shm {
             // Nobody tells that a chunk is free again.
             _ if !self.outflow.is_empty() => Bed::Nap(FULL),
             // What was on its way then is here before long.
-            Fences::Seldom if self.lain.elapsed() < SOON => Bed::Soon(bell, SOON),
+            Fences::Seldom if begins || self.lain.elapsed() < STORED => Bed::Soon(bell, STORED),
             _ => Bed::Until(bell),
         })
     }
 
-    fn rise(&mut self, rung: bool) {
+    fn rise(&mut self, woken: Woken) {
         // Whoever looks again has its alarm set all the while.
-        if rung || self.board.fences() == Fences::Both {
+        if woken != Woken::InTime || self.board.fences() == Fences::Both {
             self.board.alarm().clear();
         }
-        if rung {
+        if woken == Woken::Rung {
             self.bell.silence();
         }
     }

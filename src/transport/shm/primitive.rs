@@ -1,6 +1,7 @@
 //! The atomics of what ranks share: the processor's, or, where loom tries all orders, loom's. And fences.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::thread::{MembarrierCommand, membarrier};
 
@@ -16,11 +17,12 @@ pub use atomics::{AtomicU32, AtomicU64, Ordering};
 #[inline(always)]
 pub fn fence() {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    // SAFETY: - a word within the red zone, which is this thread's own, stays as it is
-    //         - the compiler is told of all else: flags change, and any memory may be read or written
-    unsafe {
-        std::arch::asm!("lock or dword ptr [rsp - 4], 0", options(nostack))
-    };
+    {
+        let mut word = 0_u32;
+        // SAFETY: - the word is this call's own, aligned, and stays as it is
+        //         - the compiler is told of all else: flags change, and any memory may be read or written
+        unsafe { std::arch::asm!("lock or dword ptr [{}], 0", in(reg) &raw mut word, options(nostack)) };
+    }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
     atomics::fence(Ordering::SeqCst);
 }
@@ -42,10 +44,14 @@ pub fn may_be_fenced() -> bool {
     !cfg!(any(miri, loom)) && *REGISTERED.get_or_init(register)
 }
 
-/// A fence of every thread of every process that [may be fenced](may_be_fenced), wherever it is in its program.
+/// How long no store is on its way to where others see it: it waits for its cache line, and for those of stores before it. No
+/// architecture names a bound; a thousandth of this is long.
+pub const STORED: Duration = Duration::from_millis(1);
+
+/// A fence of every thread of every process that [may be fenced](may_be_fenced), wherever it is in its program. Where the system has no
+/// memory for it, or what let it at first has been taken away since, it is as good as sure: nothing else is left then.
 pub fn fence_for_all() {
     if membarrier(MembarrierCommand::GlobalExpedited).is_err() {
-        // It did let this process register, so somebody has forbidden it since. A store waits for nothing but its cache line.
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(STORED);
     }
 }

@@ -72,7 +72,7 @@ impl Shm {
         };
         self.hand_over(peer, len, (Some(seal), notice), place, |into, distance| match len <= CLAIMED {
             true => {
-                // Of one line nothing is gained before it is written.
+                // Of one line, as a wide slot's, nothing is gained before it is written.
                 if len > LINE {
                     to.claim(to_offset, len);
                 }

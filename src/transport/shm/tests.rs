@@ -616,24 +616,31 @@ fn who_spares_others_their_fences_looks_again_before_it_sleeps_for_long() {
     let mut shm = Shm::among(0, [0].into(), false).unwrap();
     for _ in 0..2 {
         assert!(matches!(shm.lie_down().unwrap(), Bed::Until(_)));
-        shm.rise(false);
+        shm.rise(Woken::InTime);
         assert!(!shm.board.alarm().must_ring(Fences::Both), "nobody need wake it");
     }
     let mut shm = alone();
     if shm.board.fences() == Fences::Both {
         return eprintln!("no process can fence for others here");
     }
-    for _ in 0..2 {
-        assert!(matches!(shm.lie_down().unwrap(), Bed::Soon(..)), "it was not so long ago");
-        shm.rise(false);
-    }
-    shm.lain -= SOON;
-    assert!(matches!(shm.lie_down().unwrap(), Bed::Until(_)));
-    shm.rise(false);
+    // So far ahead that nothing has been long enough ago.
+    let lies_down = |shm: &mut Shm, since: Instant| {
+        shm.lain = since;
+        matches!(shm.lie_down().unwrap(), Bed::Soon(..))
+    };
+    let (now, ahead) = (Instant::now(), Instant::now() + Duration::from_secs(3600));
+    assert!(lies_down(&mut shm, now), "its alarm was not set");
+    shm.rise(Woken::InTime);
+    assert!(lies_down(&mut shm, ahead), "it was not so long ago");
+    shm.rise(Woken::InTime);
+    assert!(!lies_down(&mut shm, now - STORED));
+    shm.rise(Woken::InTime);
     assert!(shm.board.alarm().must_ring(shm.board.fences()), "it is about to look");
-    assert!(matches!(shm.lie_down().unwrap(), Bed::Soon(..)), "it has been woken");
-    shm.rise(true);
-    assert!(!shm.board.alarm().must_ring(shm.board.fences()));
+    for woken in [Woken::Rung, Woken::Otherwise] {
+        assert!(lies_down(&mut shm, now - STORED), "its alarm was not set");
+        shm.rise(woken);
+        assert!(!shm.board.alarm().must_ring(shm.board.fences()), "it is awake");
+    }
 }
 
 #[test]
