@@ -77,7 +77,7 @@ impl Distance {
         self.into_windows = self.into_windows.saturating_add(1);
         let tells = !self.far && bytes >= LONG_AT_REST && self.into_windows >= WINDOW;
         let start = tells.then(Instant::now);
-        self.copy_by(bytes, if self.takes_to_rest(gait) { copy_at_rest } else { gait.copy() }, make);
+        self.copy_by(bytes, if self.takes_to_rest(gait, tells) { copy_at_rest } else { gait.copy() }, make);
         if let Some(start) = start {
             self.is_read = took_a_line(READ, bytes, start.elapsed());
             self.into_windows = 0;
@@ -91,9 +91,10 @@ impl Distance {
         self.traffic.learn(bytes, start.elapsed());
     }
 
-    /// Whether bytes that go so into windows whose lines are near go as where these rest.
-    fn takes_to_rest(&self, gait: Gait) -> bool {
-        gait == Gait::Straight && !self.is_read
+    /// Whether bytes that go so into windows whose lines are near go as where these rest; always where that is to be told, as by
+    /// another copy what rests would take so long that it is taken for read for good.
+    fn takes_to_rest(&self, gait: Gait, tells: bool) -> bool {
+        gait == Gait::Straight && (tells || !self.is_read)
     }
 
     /// Makes it by `near` where lines are.
@@ -217,14 +218,15 @@ mod tests {
     #[test]
     fn what_goes_into_windows_is_taken_to_rest_until_a_copy_takes_long() {
         let mut distance = Distance::default();
-        assert!(distance.takes_to_rest(Gait::Straight));
-        assert!(!distance.takes_to_rest(Gait::Abreast));
+        assert!(distance.takes_to_rest(Gait::Straight, false));
+        assert!(!distance.takes_to_rest(Gait::Abreast, true));
         for _ in 1..WINDOW {
             distance.copy_into_window(LONG_AT_REST, Gait::Straight, |_| std::thread::sleep(8 * LONG));
-            assert!(distance.takes_to_rest(Gait::Straight), "one of so many is timed");
+            assert!(distance.takes_to_rest(Gait::Straight, false), "one of so many is timed");
         }
         distance.copy_into_window(LONG_AT_REST, Gait::Straight, |_| std::thread::sleep(8 * LONG));
-        assert!(!distance.takes_to_rest(Gait::Straight));
+        assert!(!distance.takes_to_rest(Gait::Straight, false));
+        assert!(distance.takes_to_rest(Gait::Straight, true), "it is found out anew");
         let bytes = 10 * LINE as usize;
         assert!(took_a_line(READ, bytes, Duration::from_nanos(10 * READ)));
         assert!(!took_a_line(READ, bytes, Duration::from_nanos(10 * READ - 1)));
