@@ -5,6 +5,8 @@
 //! is out of the ordinary, such as a put that is not taken, a disagreement, another thread, or a wait that outlasts this
 //! rank's patience, is left to the operation's run: it is told by a [`Trail`] what is done, and finds what has landed
 //! among the messages that wait for a call to begin.
+//!
+//! What every step goes through is inlined into one function: what one has for the next would go through memory otherwise.
 #![forbid(unsafe_code)]
 
 use smallvec::SmallVec;

@@ -49,20 +49,19 @@ impl Board {
 
     /// The board in a segment; `None` where that is too small for one.
     pub fn over(mapping: Mapping, ranks: usize) -> Option<Board> {
-        let board = (mapping.len() >= Board::bytes(ranks)).then_some(Board {
-            mapping,
-            ranks,
-            fences: Fences::Both,
-        })?;
-        let fences = board.head().promise.fences();
-        Some(Board { fences, ..board })
+        let has_room = mapping.len() >= Board::bytes(ranks);
+        has_room.then(|| Board { mapping, ranks, fences: Fences::Both }.with_promise())
     }
 
     /// Promises all, before anybody knows of it, to spare them their [fences](super::fences).
     pub fn promise(self) -> Board {
         self.head().promise.make();
-        let fences = self.head().promise.fences();
-        Board { fences, ..self }
+        self.with_promise()
+    }
+
+    /// What its owner promises is for good: it is looked at once.
+    fn with_promise(self) -> Board {
+        Board { fences: self.head().promise.fences(), ..self }
     }
 
     /// Who fences where its owner lies down, or closes its gate.
