@@ -9,6 +9,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::heats::{Heats, Way};
 use super::sights::{Seen, Sights};
 use super::traffic::{Manner, Spot, Traffic};
 use crate::transport::Sight;
@@ -29,21 +30,14 @@ pub(super) const BELIEVED: u32 = 4;
 const FAR: u64 = 16;
 /// Bytes of a copy from which on its time tells: of some lines all are under way at once.
 const TELLING: usize = 4 << 10;
-/// Nanoseconds a line from which on the lines of a window have been read, or are in no cache of this core: what rests there takes 1.6 (a
-/// Xeon guest). New data of 1 MiB take 3 and more or less.
-const READ: u64 = 2;
-/// One of so many copies into windows tells that: an odd number, as calls come again with two or four of them.
-const WINDOW: u32 = 17;
 pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 
 /// What is known of a peer's lines.
 #[derive(Debug, Default)]
 pub struct Distance {
     far: bool,
-    /// Whether the latest copy into a window that was timed took as long as where lines have been read.
-    is_read: bool,
-    /// Copies into windows since that one.
-    into_windows: u32,
+    /// Of copies into windows.
+    heats: Heats,
     /// Copies since the last that was timed, and what rests and was not copied.
     untimed: u32,
     /// Those in a row that told otherwise.
@@ -74,13 +68,14 @@ impl Distance {
 
     /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts.
     pub fn copy_into_window(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
-        self.into_windows = self.into_windows.saturating_add(1);
-        let tells = !self.far && bytes >= LONG_AT_REST && self.into_windows >= WINDOW;
-        let start = tells.then(Instant::now);
-        self.copy_by(bytes, if self.takes_to_rest(gait, tells) { copy_at_rest } else { gait.copy() }, make);
+        if self.far || gait != Gait::Straight || bytes < LONG_AT_REST {
+            return self.copy_by(bytes, gait.copy(), make);
+        }
+        let (way, timed) = self.heats.next(bytes);
+        let start = timed.then(Instant::now);
+        self.copy_by(bytes, if way == Way::AtRest { copy_at_rest } else { copy }, make);
         if let Some(start) = start {
-            self.is_read = took_a_line(READ, bytes, start.elapsed());
-            self.into_windows = 0;
+            self.heats.learn(bytes, start.elapsed());
         }
     }
 
@@ -89,12 +84,6 @@ impl Distance {
         let start = Instant::now();
         self.copy_into_window(bytes, gait, make);
         self.traffic.learn(bytes, start.elapsed());
-    }
-
-    /// Whether bytes that go so into windows whose lines are near go as where these rest; always where that is to be told, as by
-    /// another copy what rests would take so long that it is taken for read for good.
-    fn takes_to_rest(&self, gait: Gait, tells: bool) -> bool {
-        gait == Gait::Straight && (tells || !self.is_read)
     }
 
     /// Makes it by `near` where lines are.
@@ -213,23 +202,6 @@ mod tests {
         assert_eq!(copies(&mut distance, 10 * TRIAL[1], LONG), 10 * (TRIAL[1] - 1));
         copies(&mut distance, TRIAL[1] + BELIEVED, SHORT);
         assert!(!distance.far);
-    }
-
-    #[test]
-    fn what_goes_into_windows_is_taken_to_rest_until_a_copy_takes_long() {
-        let mut distance = Distance::default();
-        assert!(distance.takes_to_rest(Gait::Straight, false));
-        assert!(!distance.takes_to_rest(Gait::Abreast, true));
-        for _ in 1..WINDOW {
-            distance.copy_into_window(LONG_AT_REST, Gait::Straight, |_| std::thread::sleep(8 * LONG));
-            assert!(distance.takes_to_rest(Gait::Straight, false), "one of so many is timed");
-        }
-        distance.copy_into_window(LONG_AT_REST, Gait::Straight, |_| std::thread::sleep(8 * LONG));
-        assert!(!distance.takes_to_rest(Gait::Straight, false));
-        assert!(distance.takes_to_rest(Gait::Straight, true), "it is found out anew");
-        let bytes = 10 * LINE as usize;
-        assert!(took_a_line(READ, bytes, Duration::from_nanos(10 * READ)));
-        assert!(!took_a_line(READ, bytes, Duration::from_nanos(10 * READ - 1)));
     }
 
     /// Of so many legs, each of which is shown or else copied, so long, how many are shown.

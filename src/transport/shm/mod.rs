@@ -22,7 +22,7 @@
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
 //! | `joint` | copies by the kernel, of both ends at the same time |
-//! | `stream`, `distance`, `traffic`, `sights` | copies through chunks, how these are best filled, when windows do better with them, and when by being shown |
+//! | `stream`, `distance`, `traffic`, `sights`, `heats` | copies through chunks, how these are best filled, when windows do better with them, when by being shown, and by which copies |
 //! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
@@ -32,6 +32,7 @@ mod card;
 mod distance;
 mod fences;
 mod gate;
+mod heats;
 mod home;
 mod joint;
 mod peer;
