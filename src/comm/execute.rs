@@ -57,7 +57,10 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                self.copy_own(call, elements, &ends, |touched| engine.gait(touched, false));
+                if let Some(own) = self.own_move(call, elements, &ends, |touched| engine.gait(touched, false))
+                {
+                    engine.copy_own(own.gait, own.len, |gait| Move { gait, ..own }.make());
+                }
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands)? {
@@ -70,7 +73,7 @@ impl Communicator {
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);
         }
-        self.copy_own(call, elements, &ends, |touched| self.gait(touched));
+        self.own_move(call, elements, &ends, |touched| self.gait(touched)).iter().for_each(Move::make);
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
         self.world.run(task, ask)
@@ -99,11 +102,17 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, gait: impl FnOnce(u64) -> Gait) {
-        if call.collective.numbering() == Numbering::Pairs {
-            let part = self.own_part(call, elements, received(call, elements, ends), ends);
-            Move { gait: gait(touched(call, elements)), ..part }.make();
-        }
+    fn own_move(
+        &self,
+        call: &RawCall,
+        elements: usize,
+        ends: &Ends<'_>,
+        gait: impl FnOnce(u64) -> Gait,
+    ) -> Option<Move> {
+        (call.collective.numbering() == Numbering::Pairs).then(|| Move {
+            gait: gait(touched(call, elements)),
+            ..self.own_part(call, elements, received(call, elements, ends), ends)
+        })
     }
 
     /// How a call copies that folds nothing; where nobody has the engine.
@@ -121,10 +130,7 @@ impl Communicator {
         prepared: bool,
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
-        let own = (call.collective.numbering() == Numbering::Pairs).then(|| Move {
-            gait: self.gait(touched(call, elements)),
-            ..self.own_part(call, elements, received, &ends)
-        });
+        let own = self.own_move(call, elements, &ends, |touched| self.gait(touched));
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }

@@ -51,7 +51,7 @@ use crate::lifeline::status::Status;
 use crate::plan::Plan;
 use crate::rank::{Place, Rank};
 use crate::transport::memory::Memory;
-use crate::transport::{Caches, Gait, Limits, Region, Transport};
+use crate::transport::{Caches, Gait, Heats, Limits, Region, Transport};
 use call::{Call, Signature};
 use calls::{Ledger, Past};
 use crowd::Crowd;
@@ -94,6 +94,8 @@ pub struct Engine {
     /// What else is to be done while nothing happens, and whether it has slept since something did.
     meanwhile: Option<fn()>,
     napped: bool,
+    /// Of copies from the caller's memory to the caller's.
+    own_copies: Heats,
     crowd: Arc<Crowd>,
     /// A thread carries it on, though it may have let others in for a moment.
     carried: bool,
@@ -157,6 +159,7 @@ impl Engine {
             held_up: false,
             meanwhile: None,
             napped: false,
+            own_copies: Heats::default(),
             crowd: Arc::new(Crowd::new()?),
             carried: false,
             awaiting: 0,
@@ -223,6 +226,16 @@ impl Engine {
             _ if abreast && own.is_some_and(|bytes| suits(touched, bytes)) => Gait::Abreast,
             _ => Gait::Straight,
         }
+    }
+
+    /// Has bytes of the caller copied to where they go in the caller's memory, in a call's gait or a faster one.
+    pub fn copy_own(&mut self, gait: Gait, bytes: usize, copy: impl FnOnce(Gait)) {
+        if gait != Gait::Straight {
+            return copy(gait);
+        }
+        let copying = self.own_copies.begin(bytes);
+        copy(copying.gait);
+        self.own_copies.over(bytes, copying);
     }
 
     /// Zeroed memory of so many bytes, of the kind that puts reach best, registered for many calls.

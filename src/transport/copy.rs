@@ -5,7 +5,7 @@
 //! begin, and on whose cache the lines are in: chunks of 16 KiB from core to core take then 2.7 times as long (two ranks,
 //! broadcast of 256 KiB: 23 µs and 8.7), 512 KiB that begin at bytes 4 and 8 of a page 13 times. It is known as
 //! <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. What goes straight in runs of 1 MiB and more is the C library's,
-//! which goes past the caches where that is better; and on Intel's processors what [rests](copy_at_rest).
+//! which goes past the caches where that is better; and on Intel's processors what [rests](Gait::AtRest).
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::abreast::PAGE;
@@ -18,6 +18,8 @@ pub type CopyFn = unsafe fn(*const u8, *mut u8, usize);
 pub enum Gait {
     /// One after the other.
     Straight,
+    /// The same, where all lines rest in this core's cache.
+    AtRest,
     /// Two pages abreast, as all that is touched is about as large as a core's own cache.
     Abreast,
     /// Past the caches, which do not hold them until they are looked for.
@@ -29,6 +31,7 @@ impl Gait {
     pub(crate) fn copy(self) -> CopyFn {
         match self {
             Gait::Straight => copy,
+            Gait::AtRest => copy_at_rest,
             Gait::Abreast => copy_abreast,
             Gait::PastCaches => copy_past_caches,
         }
@@ -101,7 +104,7 @@ pub const LONG_AT_REST: usize = 16 << 10;
 ///
 /// # Safety
 /// As [`copy`].
-pub unsafe fn copy_at_rest(from: *const u8, to: *mut u8, len: usize) {
+unsafe fn copy_at_rest(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if x86_64::is_for_one_instruction(len) {
         // SAFETY: as the caller promises

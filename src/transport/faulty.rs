@@ -7,7 +7,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::memory::Memory;
-use super::{Caches, Event, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport};
+use super::{
+    Caches, Event, Gait, Limits, Message, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport,
+};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 
@@ -116,6 +118,10 @@ impl<T: Transport> Transport for Faulty<T> {
 
     fn while_shown(&mut self, peer: Rank, act: &mut dyn FnMut()) -> Result<bool> {
         self.inner.while_shown(peer, act)
+    }
+
+    fn while_shown_to_copy(&mut self, peer: Rank, bytes: usize, act: &mut dyn FnMut(Gait)) -> Result<bool> {
+        self.inner.while_shown_to_copy(peer, bytes, act)
     }
 
     fn inbox(&mut self, peer: Rank, key: RemoteKey) -> Result<Option<Memory>> {

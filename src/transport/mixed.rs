@@ -14,7 +14,8 @@ use super::memory::Memory;
 use super::shm::Shm;
 use super::wait;
 use super::{
-    Caches, Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Sight, Transport,
+    Caches, Event, Gait, Limits, Message, Notice, Posted, Put, Region, RemoteKey, RemoteKeys, Sight,
+    Transport,
 };
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
@@ -159,6 +160,13 @@ impl Transport for Mixed {
         match self.number(peer) {
             Some(number) => self.near.while_shown(number, act),
             None => self.far.while_shown(peer, act),
+        }
+    }
+
+    fn while_shown_to_copy(&mut self, peer: Rank, bytes: usize, act: &mut dyn FnMut(Gait)) -> Result<bool> {
+        match self.number(peer) {
+            Some(number) => self.near.while_shown_to_copy(number, bytes, act),
+            None => self.far.while_shown_to_copy(peer, bytes, act),
         }
     }
 

@@ -15,6 +15,7 @@ pub mod conformance;
 mod copy;
 pub mod fabric;
 pub mod faulty;
+mod heats;
 pub mod loopback;
 pub mod memory;
 pub mod mixed;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::rank::{Place, Rank};
 pub use copy::Gait;
+pub(crate) use heats::Heats;
 use memory::Memory;
 pub use sight::Sight;
 
@@ -293,6 +295,11 @@ pub trait Transport: Send {
     /// is not called, where the peer has shut down before: what it has shown is its user's again.
     fn while_shown(&mut self, _peer: Rank, _act: &mut dyn FnMut()) -> Result<bool> {
         Ok(false)
+    }
+
+    /// The same, where `act` copies so many bytes from there, straight or in the gait that it is given, which took least lately.
+    fn while_shown_to_copy(&mut self, peer: Rank, _bytes: usize, act: &mut dyn FnMut(Gait)) -> Result<bool> {
+        self.while_shown(peer, &mut || act(Gait::Straight))
     }
 
     /// Hands over a put. An error is for good: the transport is of no use after it. But for

@@ -105,7 +105,13 @@ impl Shown {
         transport: &mut dyn Transport,
     ) -> Result<bool> {
         let mut landed = Ok(());
-        let shown = transport.while_shown(self.peer, &mut || landed = shore.land(self, into, landing))?;
+        let shown = if landing == Landing::Store && shore.gait == Gait::Straight {
+            transport.while_shown_to_copy(self.peer, self.bytes(), &mut |gait| {
+                landed = Shore { gait, ..shore }.land(self, into, landing);
+            })
+        } else {
+            transport.while_shown(self.peer, &mut || landed = shore.land(self, into, landing))
+        }?;
         landed.map(|()| shown)
     }
 

@@ -9,11 +9,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::heats::{Heats, Way};
 use super::sights::{Seen, Sights};
 use super::traffic::{Manner, Spot, Traffic};
-use crate::transport::Sight;
-use crate::transport::copy::{CopyFn, Gait, LONG_AT_REST, copy, copy_afar, copy_at_rest};
+use crate::transport::copy::{CopyFn, Gait, copy, copy_afar};
+use crate::transport::{Heats, Sight};
 
 /// One of so many copies is timed where lines are near, and one is made as if they were where they are far; of so many legs and puts
 /// that rest, one is copied.
@@ -37,7 +36,9 @@ pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 pub struct Distance {
     far: bool,
     /// Of copies into windows.
-    heats: Heats,
+    puts: Heats,
+    /// Of copies of what the peer shows.
+    pub reads: Heats,
     /// Copies since the last that was timed, and what rests and was not copied.
     untimed: u32,
     /// Those in a row that told otherwise.
@@ -68,15 +69,12 @@ impl Distance {
 
     /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts.
     pub fn copy_into_window(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
-        if self.far || gait != Gait::Straight || bytes < LONG_AT_REST {
+        if self.far || gait != Gait::Straight {
             return self.copy_by(bytes, gait.copy(), make);
         }
-        let (way, timed) = self.heats.next(bytes);
-        let start = timed.then(Instant::now);
-        self.copy_by(bytes, if way == Way::AtRest { copy_at_rest } else { copy }, make);
-        if let Some(start) = start {
-            self.heats.learn(bytes, start.elapsed());
-        }
+        let copying = self.puts.begin(bytes);
+        self.copy_by(bytes, copying.gait.copy(), make);
+        self.puts.over(bytes, copying);
     }
 
     /// The same, timed as a put that tells of the [traffic](Traffic).

@@ -22,7 +22,7 @@
 //! | `home`, `card`, `peer` | how a peer's process is reached, what it tells, what of it is mapped |
 //! | `remote` | copies by the kernel |
 //! | `joint` | copies by the kernel, of both ends at the same time |
-//! | `stream`, `distance`, `traffic`, `sights`, `heats` | copies through chunks, how these are best filled, when windows do better with them, when by being shown, and by which copies |
+//! | `stream`, `distance`, `traffic`, `sights` | copies through chunks, how these are best filled, when windows do better with them, and when by being shown |
 //! | `plain` | memory of two ranks without any of this: what all of it is measured by |
 
 mod alarm;
@@ -32,7 +32,6 @@ mod card;
 mod distance;
 mod fences;
 mod gate;
-mod heats;
 mod home;
 mod joint;
 mod peer;
@@ -60,8 +59,8 @@ use super::memory::Memory;
 use super::segment::{Segment, nonce};
 use super::wait::{Bed, Sleeper, Woken};
 use super::{
-    Caches, Event, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Sight, Transport,
-    wait,
+    Caches, Event, Gait, Limits, Message, Notice, Posted, Put, Region, RemoteKey, Segment as Run, Sight,
+    Transport, wait,
 };
 use crate::error::{self, Error, Result};
 use crate::rank::{Place, Rank};
@@ -459,6 +458,14 @@ impl Transport for Shm {
         act();
         drop(entered);
         Ok(true)
+    }
+
+    fn while_shown_to_copy(&mut self, peer: Rank, bytes: usize, act: &mut dyn FnMut(Gait)) -> Result<bool> {
+        let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return Ok(false) };
+        let copying = distance.reads.begin(bytes);
+        let shown = self.while_shown(peer, &mut || act(copying.gait))?;
+        self.peers[peer as usize].distance.reads.over(bytes, copying);
+        Ok(shown)
     }
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {

@@ -1,11 +1,14 @@
-//! Which of two copies suits what is put into windows: now and then both are made, and timed.
+//! Which of two copies suits what goes into windows, or is read there, or goes from a rank to itself: now and then both are made,
+//! and timed.
 //!
 //! What rests in a core's cache one instruction copies faster, other lines a loop that claims them first (see
-//! [`copy_at_rest`](crate::transport::copy::copy_at_rest)). What a line takes does not tell which it is: of lines that rest it is 1.6
+//! [`Gait::AtRest`]). What a line takes does not tell which it is: of lines that rest it is 1.6
 //! to 2.1 ns on one machine, as its host has time for it, and new ones that are near take as much.
 #![forbid(unsafe_code)]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::copy::{Gait, LONG_AT_REST};
 
 /// Copies between two heats. An odd number, as calls come again with two or four of them.
 const PAUSE: u32 = 17;
@@ -16,20 +19,19 @@ const LOST: u32 = 4 * APART;
 /// So many heats in a row that another wins are believed: a copy may be interrupted.
 const BELIEVED: u32 = 2;
 
-/// A way to copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Way {
-    /// As where lines rest in this core's cache.
-    #[default]
-    AtRest,
-    /// As where they do not.
-    Plain,
+/// A copy that is to be made.
+pub struct Copying {
+    /// How.
+    pub gait: Gait,
+    /// Since when, if it is timed.
+    since: Option<Instant>,
 }
 
 /// What the heats until now tell.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Heats {
-    faster: Way,
+    /// As where lines rest, or straight.
+    faster: Gait,
     /// Copies since the latest that was timed.
     untimed: u32,
     /// The first copy of a heat, made as where lines rest: its bytes, and what it took.
@@ -38,29 +40,51 @@ pub struct Heats {
     otherwise: u32,
 }
 
+impl Default for Heats {
+    fn default() -> Self {
+        Heats { faster: Gait::AtRest, untimed: 0, first: None, otherwise: 0 }
+    }
+}
+
 impl Heats {
-    /// The way of a copy of so many bytes, and whether it is to be [timed](Self::learn).
-    pub fn next(&mut self, bytes: usize) -> (Way, bool) {
+    /// How so many bytes are to be copied now. [`Self::over`] comes next.
+    pub fn begin(&mut self, bytes: usize) -> Copying {
+        let (gait, timed) = self.next(bytes);
+        Copying { gait, since: timed.then(Instant::now) }
+    }
+
+    /// They have been.
+    pub fn over(&mut self, bytes: usize, copying: Copying) {
+        if let Some(since) = copying.since {
+            self.learn(bytes, since.elapsed());
+        }
+    }
+
+    /// How, and whether it is timed.
+    fn next(&mut self, bytes: usize) -> (Gait, bool) {
+        if bytes < LONG_AT_REST {
+            return (Gait::Straight, false);
+        }
         self.untimed += 1;
         match self.first {
-            Some((as_many, _)) if as_many == bytes && self.untimed >= APART => (Way::Plain, true),
+            Some((as_many, _)) if as_many == bytes && self.untimed >= APART => (Gait::Straight, true),
             Some(_) if self.untimed < LOST => (self.faster, false),
             None if self.untimed < PAUSE => (self.faster, false),
             _ => {
                 self.first = None;
-                (Way::AtRest, true)
+                (Gait::AtRest, true)
             }
         }
     }
 
-    /// What the copy took that was to be timed.
-    pub fn learn(&mut self, bytes: usize, took: Duration) {
+    /// What the copy took that was timed.
+    fn learn(&mut self, bytes: usize, took: Duration) {
         self.untimed = 0;
         let Some((_, at_rest)) = self.first.take() else {
             self.first = Some((bytes, took));
             return;
         };
-        let faster = if took < at_rest { Way::Plain } else { Way::AtRest };
+        let faster = if took < at_rest { Gait::Straight } else { Gait::AtRest };
         self.otherwise = if faster == self.faster { 0 } else { self.otherwise + 1 };
         if self.otherwise == BELIEVED {
             (self.faster, self.otherwise) = (faster, 0);
@@ -74,22 +98,27 @@ mod tests {
 
     const BYTES: usize = 1 << 20;
 
-    /// Makes copies of so many bytes, in turn, each of which takes so long by its way: how many went at rest, and how many were timed.
-    fn copies(heats: &mut Heats, count: usize, sizes: &[usize], took: impl Fn(usize, Way) -> u64) -> [usize; 2] {
+    /// Makes copies of so many bytes, in turn, each of which takes so long in its gait: how many went at rest, and how many were timed.
+    fn copies(
+        heats: &mut Heats,
+        count: usize,
+        sizes: &[usize],
+        took: impl Fn(usize, Gait) -> u64,
+    ) -> [usize; 2] {
         let mut told = [0; 2];
         for &bytes in sizes.iter().cycle().take(count) {
-            let (way, timed) = heats.next(bytes);
-            told[0] += usize::from(way == Way::AtRest);
+            let (gait, timed) = heats.next(bytes);
+            told[0] += usize::from(gait == Gait::AtRest);
             told[1] += usize::from(timed);
             if timed {
-                heats.learn(bytes, Duration::from_nanos(took(bytes, way)));
+                heats.learn(bytes, Duration::from_nanos(took(bytes, gait)));
             }
         }
         told
     }
 
-    fn of(at_rest: u64, plain: u64) -> impl Fn(usize, Way) -> u64 {
-        move |_, way| if way == Way::AtRest { at_rest } else { plain }
+    fn of(at_rest: u64, plain: u64) -> impl Fn(usize, Gait) -> u64 {
+        move |_, gait| if gait == Gait::AtRest { at_rest } else { plain }
     }
 
     #[test]
@@ -119,22 +148,22 @@ mod tests {
             let sizes: Vec<_> = (1..=count).map(|number| number * BYTES).collect();
             let mut heats = Heats::default();
             // By bytes alone the second, which is as long or longer, would never win.
-            copies(&mut heats, 1000, &sizes, |bytes, way| bytes as u64 + u64::from(way == Way::AtRest));
-            assert_eq!(heats.faster, Way::Plain, "{count} sizes");
+            copies(&mut heats, 1000, &sizes, |bytes, gait| bytes as u64 + u64::from(gait == Gait::AtRest));
+            assert_eq!(heats.faster, Gait::Straight, "{count} sizes");
         }
     }
 
     #[test]
     fn a_size_that_does_not_come_again_ends_no_heat() {
         let mut heats = Heats::default();
-        for bytes in 1..10 * LOST as usize {
+        for bytes in (LONG_AT_REST..).take(10 * LOST as usize) {
             let (_, timed) = heats.next(bytes);
             if timed {
                 heats.learn(bytes, Duration::from_nanos(1));
             }
         }
-        assert_eq!((heats.faster, heats.otherwise), (Way::AtRest, 0));
+        assert_eq!((heats.faster, heats.otherwise), (Gait::AtRest, 0));
         copies(&mut heats, 10 * LOST as usize, &[BYTES], of(3, 2));
-        assert_eq!(heats.faster, Way::Plain, "once sizes come again");
+        assert_eq!(heats.faster, Gait::Straight, "once sizes come again");
     }
 }
