@@ -393,6 +393,9 @@ fn what_is_shown_is_read(seat: &mut Seat<'_>) {
             let mut bytes = Vec::new();
             let shown = seat.transport.while_shown(next, &mut || bytes = read(view)).unwrap();
             assert!(shown && bytes == content(next, salt, LEN), "the view of rank {next} has other bytes");
+            let mut copies = 0;
+            let shown = seat.transport.while_shown_to_copy(next, LEN, &mut |_| copies += 1).unwrap();
+            assert!(shown && copies == 1);
         }
         seat.sent();
         seat.barrier();

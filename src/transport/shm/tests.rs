@@ -133,7 +133,24 @@ fn nothing_is_read_of_what_a_rank_has_shown_that_has_shut_down() {
     assert!(all[1].while_shown(0, &mut || read += 1).unwrap());
     all[0].shut_down();
     assert!(!all[1].while_shown(0, &mut || read += 1).unwrap());
+    assert!(!all[1].while_shown_to_copy(0, 1 << 20, &mut |_| read += 1).unwrap());
     assert_eq!(read, 1);
+}
+
+#[test]
+fn what_is_shown_is_copied_in_either_gait_now_and_then() {
+    let mut all = ring_of(2);
+    let mut gaits = |bytes| {
+        let mut copies = [0; 2];
+        for _ in 0..100 {
+            all[1]
+                .while_shown_to_copy(0, bytes, &mut |gait| copies[usize::from(gait == Gait::AtRest)] += 1)
+                .unwrap();
+        }
+        copies
+    };
+    assert!(!gaits(1 << 20).contains(&0));
+    assert_eq!(gaits(1 << 10), [100, 0], "what is short goes straight");
 }
 
 #[test]
