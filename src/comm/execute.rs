@@ -14,7 +14,7 @@ use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::{Operands, Source, Task};
+use crate::engine::{Engine, Operands, Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
@@ -57,10 +57,7 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                if let Some(own) = self.own_move(call, elements, &ends, |touched| engine.gait(touched, false))
-                {
-                    engine.copy_own(own.gait, own.len, |gait| Move { gait, ..own }.make());
-                }
+                self.copy_own(call, elements, &ends, &mut engine);
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands)? {
@@ -113,6 +110,15 @@ impl Communicator {
             gait: gait(touched(call, elements)),
             ..self.own_part(call, elements, received(call, elements, ends), ends)
         })
+    }
+
+    /// Copies it, where a call is made again.
+    #[inline]
+    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, engine: &mut Engine) {
+        if call.collective.numbering() == Numbering::Pairs {
+            let part = self.own_part(call, elements, received(call, elements, ends), ends);
+            engine.copy_own(touched(call, elements), part.len, |gait| Move { gait, ..part }.make());
+        }
     }
 
     /// How a call copies that folds nothing; where nobody has the engine.

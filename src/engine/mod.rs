@@ -228,8 +228,9 @@ impl Engine {
         }
     }
 
-    /// Has bytes of the caller copied to where they go in the caller's memory, in a call's gait or a faster one.
-    pub fn copy_own(&mut self, gait: Gait, bytes: usize, copy: impl FnOnce(Gait)) {
+    /// Has bytes of the caller copied to where they go in the caller's memory, in a call that touches so many: as it copies, or faster.
+    pub fn copy_own(&mut self, touched: u64, bytes: usize, copy: impl FnOnce(Gait)) {
+        let gait = self.gait(touched, false);
         if gait != Gait::Straight {
             return copy(gait);
         }

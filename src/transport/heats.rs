@@ -48,23 +48,22 @@ impl Default for Heats {
 
 impl Heats {
     /// How so many bytes are to be copied now. [`Self::over`] comes next.
+    #[inline]
     pub fn begin(&mut self, bytes: usize) -> Copying {
-        let (gait, timed) = self.next(bytes);
+        let (gait, timed) = if bytes < LONG_AT_REST { (Gait::Straight, false) } else { self.next(bytes) };
         Copying { gait, since: timed.then(Instant::now) }
     }
 
     /// They have been.
+    #[inline]
     pub fn over(&mut self, bytes: usize, copying: Copying) {
         if let Some(since) = copying.since {
             self.learn(bytes, since.elapsed());
         }
     }
 
-    /// How, and whether it is timed.
+    /// The same of more than a few: how, and whether it is timed.
     fn next(&mut self, bytes: usize) -> (Gait, bool) {
-        if bytes < LONG_AT_REST {
-            return (Gait::Straight, false);
-        }
         self.untimed += 1;
         match self.first {
             Some((as_many, _)) if as_many == bytes && self.untimed >= APART => (Gait::Straight, true),
