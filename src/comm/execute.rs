@@ -14,7 +14,7 @@ use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::{Engine, Operands, Source, Task};
+use crate::engine::{Operands, Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
@@ -57,7 +57,9 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                self.copy_own(call, elements, &ends, &mut engine);
+                if let Some(own) = self.own_move(call, elements, &ends) {
+                    engine.copy_own(touched(call, elements), own.len, |gait| Move { gait, ..own }.make());
+                }
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands)? {
@@ -70,7 +72,7 @@ impl Communicator {
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);
         }
-        self.own_move(call, elements, &ends, |touched| self.gait(touched)).iter().for_each(Move::make);
+        self.own_move_in_gait(call, elements, &ends).iter().for_each(Move::make);
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
         self.world.run(task, ask)
@@ -99,26 +101,15 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn own_move(
-        &self,
-        call: &RawCall,
-        elements: usize,
-        ends: &Ends<'_>,
-        gait: impl FnOnce(u64) -> Gait,
-    ) -> Option<Move> {
-        (call.collective.numbering() == Numbering::Pairs).then(|| Move {
-            gait: gait(touched(call, elements)),
-            ..self.own_part(call, elements, received(call, elements, ends), ends)
-        })
+    fn own_move(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<Move> {
+        let has_own = call.collective.numbering() == Numbering::Pairs;
+        has_own.then(|| self.own_part(call, elements, received(call, elements, ends), ends))
     }
 
-    /// Copies it, where a call is made again.
-    #[inline]
-    fn copy_own(&self, call: &RawCall, elements: usize, ends: &Ends<'_>, engine: &mut Engine) {
-        if call.collective.numbering() == Numbering::Pairs {
-            let part = self.own_part(call, elements, received(call, elements, ends), ends);
-            engine.copy_own(touched(call, elements), part.len, |gait| Move { gait, ..part }.make());
-        }
+    /// The same, to be copied as the call copies.
+    fn own_move_in_gait(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<Move> {
+        let own = self.own_move(call, elements, ends)?;
+        Some(Move { gait: self.gait(touched(call, elements)), ..own })
     }
 
     /// How a call copies that folds nothing; where nobody has the engine.
@@ -136,7 +127,7 @@ impl Communicator {
         prepared: bool,
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
-        let own = self.own_move(call, elements, &ends, |touched| self.gait(touched));
+        let own = self.own_move_in_gait(call, elements, &ends);
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }

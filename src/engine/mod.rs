@@ -236,7 +236,7 @@ impl Engine {
         }
         let copying = self.own_copies.begin(bytes);
         copy(copying.gait);
-        self.own_copies.over(bytes, copying);
+        self.own_copies.over(copying);
     }
 
     /// Zeroed memory of so many bytes, of the kind that puts reach best, registered for many calls.

@@ -7,20 +7,22 @@
 //! <https://sourceware.org/bugzilla/show_bug.cgi?id=30994>. What goes straight in runs of 1 MiB and more is the C library's,
 //! which goes past the caches where that is better; and on Intel's processors what [rests](Gait::AtRest).
 
+use std::ops::Range;
+
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::abreast::PAGE;
 
 /// Copies bytes from one place to another.
 pub type CopyFn = unsafe fn(*const u8, *mut u8, usize);
 
-/// How a call's bytes are copied, by how many it touches.
+/// How bytes are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gait {
     /// One after the other.
     Straight,
-    /// The same, where all lines rest in this core's cache.
+    /// The same, by what is faster on Intel's processors where all lines rest in this core's cache.
     AtRest,
-    /// Two pages abreast, as all that is touched is about as large as a core's own cache.
+    /// Two pages abreast, as all that a call touches is about as large as a core's own cache.
     Abreast,
     /// Past the caches, which do not hold them until they are looked for.
     PastCaches,
@@ -95,18 +97,26 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     unsafe { std::ptr::copy(from, to, len) }
 }
 
-/// From so many bytes on the C library's one instruction is the better way on Intel's processors where all lines rest. Two ranks on a
-/// Xeon guest (family 6, model 207), beside this loop with all lines claimed: windows of 256 KiB and 1 MiB that rest take 0.77 to 1.0 of
-/// the time; what is new would take up to 1.17.
-pub const LONG_AT_REST: usize = 16 << 10;
+/// So many bytes the C library's one instruction copies faster on Intel's processors where all lines rest, and they go straight by a loop
+/// else. Two ranks on a Xeon guest (family 6, model 207), beside this loop with all lines claimed: windows of 256 KiB and 1 MiB that rest
+/// take 0.77 to 1.0 of the time; what is new would take up to 1.17.
+pub const TWO_WAYS: Range<usize> = 16 << 10..1 << 20;
+
+/// Whether to copy so many bytes [straight](Gait::Straight) or [as what rests](Gait::AtRest) is not the same.
+#[inline]
+pub fn has_two_ways(len: usize) -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    return TWO_WAYS.contains(&len) && crate::processor::maker() == crate::processor::Maker::Intel;
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    false
+}
 
 /// The same where all lines rest in this core's cache.
 ///
 /// # Safety
 /// As [`copy`].
 unsafe fn copy_at_rest(from: *const u8, to: *mut u8, len: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if x86_64::is_for_one_instruction(len) {
+    if has_two_ways(len) {
         // SAFETY: as the caller promises
         return unsafe { std::ptr::copy(from, to, len) };
     }
@@ -150,11 +160,6 @@ mod x86_64 {
     /// by stores alone it asks for few lines at a time. Two ranks on that Xeon guest, slices of 4 to 512 KiB: 0.8 to 0.95 of the time,
     /// with 1 KiB as with 2. On EPYC 9004 messages of 2 KiB took 1.1 of it, all of whose lines were claimed.
     const AHEAD: usize = 2 << 10;
-
-    /// Whether so many bytes that rest are for the C library's one instruction.
-    pub fn is_for_one_instruction(len: usize) -> bool {
-        len >= super::LONG_AT_REST && maker() == Maker::Intel
-    }
 
     /// Copies `len` bytes, at least a step, as suits the processor.
     ///

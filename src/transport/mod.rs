@@ -297,7 +297,8 @@ pub trait Transport: Send {
         Ok(false)
     }
 
-    /// The same, where `act` copies so many bytes from there, straight or in the gait that it is given, which took least lately.
+    /// The same, where `act` copies so many bytes from there in one run, in the gait that it is given: mostly the one that took less
+    /// lately.
     fn while_shown_to_copy(&mut self, peer: Rank, _bytes: usize, act: &mut dyn FnMut(Gait)) -> Result<bool> {
         self.while_shown(peer, &mut || act(Gait::Straight))
     }

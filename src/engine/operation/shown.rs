@@ -105,7 +105,8 @@ impl Shown {
         transport: &mut dyn Transport,
     ) -> Result<bool> {
         let mut landed = Ok(());
-        let shown = if landing == Landing::Store && shore.gait == Gait::Straight {
+        let in_one_run = self.runs.len() == 1 && into.len() == 1;
+        let shown = if in_one_run && landing == Landing::Store && shore.gait == Gait::Straight {
             transport.while_shown_to_copy(self.peer, self.bytes(), &mut |gait| {
                 landed = Shore { gait, ..shore }.land(self, into, landing);
             })
@@ -177,7 +178,7 @@ mod tests {
         let region = world[0].register(memory).unwrap();
         let words = message(&[], region.remote.near, &[Segment { offset: 5, len: LEN - 5 }]);
         let shown = Shown::read(&Payload::Copied(&words), 1, 0, &mut world[1]).unwrap();
-        for gait in [Gait::Straight, Gait::Abreast, Gait::PastCaches] {
+        for gait in [Gait::Straight, Gait::AtRest, Gait::Abreast, Gait::PastCaches] {
             let (to, mut stored) = (Memory::zeroed(LEN).unwrap(), vec![0; LEN]);
             shown.store(2, &to, 3, LEN - 7, gait);
             to.read(0, &mut stored);

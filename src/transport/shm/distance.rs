@@ -35,10 +35,8 @@ pub(super) const LINE: u64 = crate::transport::memory::LINE as u64;
 #[derive(Debug, Default)]
 pub struct Distance {
     far: bool,
-    /// Of copies into windows.
+    /// Of copies into windows, where they are not.
     puts: Heats,
-    /// Of copies of what the peer shows.
-    pub reads: Heats,
     /// Copies since the last that was timed, and what rests and was not copied.
     untimed: u32,
     /// Those in a row that told otherwise.
@@ -67,14 +65,15 @@ impl Distance {
         self.copy_by(bytes, copy, make);
     }
 
-    /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts.
+    /// The same into a window, whose lines rest in this core's cache if neither end touches them but by puts. What goes straight goes as
+    /// is faster. (Where lines are far, the copy that is made as if they were near is a plain one.)
     pub fn copy_into_window(&mut self, bytes: usize, gait: Gait, make: impl FnOnce(CopyFn)) {
         if self.far || gait != Gait::Straight {
             return self.copy_by(bytes, gait.copy(), make);
         }
         let copying = self.puts.begin(bytes);
         self.copy_by(bytes, copying.gait.copy(), make);
-        self.puts.over(bytes, copying);
+        self.puts.over(copying);
     }
 
     /// The same, timed as a put that tells of the [traffic](Traffic).
@@ -153,6 +152,7 @@ impl Distance {
         self.otherwise = if far == self.far { 0 } else { self.otherwise + 1 };
         if self.otherwise == BELIEVED {
             (self.far, self.otherwise) = (far, 0);
+            self.puts = Heats::default();
         }
         // While copies tell otherwise one more is to come.
         if self.otherwise == 0 {
@@ -170,6 +170,7 @@ pub(super) fn took_a_line(nanoseconds: u64, bytes: usize, took: Duration) -> boo
 mod tests {
     use super::*;
     use crate::transport::Segment;
+    use crate::transport::copy::has_two_ways;
     use crate::transport::memory::Memory;
 
     const SHORT: Duration = Duration::from_nanos(TELLING as u64 / LINE);
@@ -250,6 +251,21 @@ mod tests {
             far.learn(TELLING, SHORT);
         }
         assert!(far.may_show(), "it has come near");
+    }
+
+    #[test]
+    fn of_copies_into_windows_what_goes_straight_is_made_in_two_ways_where_lines_are_near() {
+        const BYTES: usize = 64 << 10;
+        for (mut distance, gait, used) in [
+            (Distance::default(), Gait::Straight, has_two_ways(BYTES)),
+            (Distance::default(), Gait::Abreast, false),
+            (Distance::default(), Gait::PastCaches, false),
+            (Distance::far(), Gait::Straight, false),
+        ] {
+            let mut made = 0;
+            distance.copy_into_window(BYTES, gait, |_| made += 1);
+            assert_eq!((made, distance.puts.is_used()), (1, used), "{gait:?}, far: {}", distance.far);
+        }
     }
 
     #[test]

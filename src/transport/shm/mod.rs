@@ -461,10 +461,14 @@ impl Transport for Shm {
     }
 
     fn while_shown_to_copy(&mut self, peer: Rank, bytes: usize, act: &mut dyn FnMut(Gait)) -> Result<bool> {
-        let Some(Peer { distance, .. }) = self.peers.get_mut(peer as usize) else { return Ok(false) };
-        let copying = distance.reads.begin(bytes);
+        self.check_open("view")?;
+        self.check_open("view")?;
+        let Some(Peer { reads, .. }) = self.peers.get_mut(peer as usize) else { return Ok(false) };
+        let copying = reads.begin(bytes);
         let shown = self.while_shown(peer, &mut || act(copying.gait))?;
-        self.peers[peer as usize].distance.reads.over(bytes, copying);
+        if shown {
+            self.peers[peer as usize].reads.over(copying);
+        }
         Ok(shown)
     }
 

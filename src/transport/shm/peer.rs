@@ -11,6 +11,7 @@ use super::distance::Distance;
 use super::home::{self, Missing};
 use crate::error::Result;
 use crate::rank::Rank;
+use crate::transport::Heats;
 use crate::transport::memory::Memory;
 use crate::transport::segment::Label;
 
@@ -29,6 +30,8 @@ pub struct Peer {
     pub chunks: Once<Chunks>,
     /// How long these take to be written again.
     pub distance: Distance,
+    /// Of copies of what it shows.
+    pub reads: Heats,
     /// What puts to it write into, and what of it is viewed.
     pub windows: Windows,
 }
@@ -36,8 +39,8 @@ pub struct Peer {
 impl Peer {
     /// One that has not been reached.
     pub fn new(name: Rank, card: Card) -> Peer {
-        let distance = Distance::default();
-        Peer { name, card, board: Once(None), chunks: Once(None), distance, windows: Windows::default() }
+        let (distance, reads, windows) = Default::default();
+        Peer { name, card, board: Once(None), chunks: Once(None), distance, reads, windows }
     }
 }
 
