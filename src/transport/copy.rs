@@ -111,7 +111,7 @@ pub fn has_two_ways(len: usize) -> bool {
     false
 }
 
-/// The same where all lines rest in this core's cache.
+/// Copies `len` bytes where all lines rest in this core's cache.
 ///
 /// # Safety
 /// As [`copy`].
@@ -124,7 +124,7 @@ unsafe fn copy_at_rest(from: *const u8, to: *mut u8, len: usize) {
     unsafe { copy(from, to, len) }
 }
 
-/// The same two pages abreast.
+/// Copies them two pages abreast.
 ///
 /// # Safety
 /// As [`copy`].
