@@ -10,7 +10,8 @@
  * MPI_SUM, the root is rank 0.
  *
  * An iteration is barrier, start, operation, stop; its time is the largest over the ranks. With a REST of
- * more than 0 seconds all start by the clock, so long after the root has left the barrier. Where the
+ * more than 0 seconds all start by the clock, so long after the root has left the barrier, and times count
+ * from then. Where the
  * environment has FRESH, the operation is what a program does: each rank writes its input, calls, and
  * reads what has come; else the input stays as it is. There are
  * as many iterations as fit SECONDS, 3 to 10000, after a warm-up of as long, 0.1 s at most. Afterwards
@@ -208,32 +209,34 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int is_over(const struct timespec *start)
+static long nanoseconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec != start->tv_sec ? now.tv_sec > start->tv_sec : now.tv_nsec >= start->tv_nsec;
+    return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
-/* The root names the time; all read one clock. */
-static void start_by_the_clock(void)
+/* The root names the time; all read one clock. Who hears of it when it has passed starts late by no fault of the
+ * operation. */
+static long start_by_the_clock(void)
 {
-    struct timespec start;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    long ns = start.tv_nsec + (long)(1e9 * rest);
-    start.tv_sec += ns / 1000000000, start.tv_nsec = ns % 1000000000;
-    MPI_Bcast(&start, sizeof start, MPI_BYTE, ROOT, world);
-    if (rest >= SLEPT) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL);
-    while (!is_over(&start)) {}
+    long start = nanoseconds() + (long)(1e9 * rest);
+    MPI_Bcast(&start, 1, MPI_LONG, ROOT, world);
+    long now = nanoseconds();
+    if (start < now) start = now;
+    struct timespec time = { start / 1000000000L, start % 1000000000L };
+    if (rest >= SLEPT) clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+    while (nanoseconds() < start) {}
+    return start;
 }
 
+/* From when all were to start: a rank that the system wakes late has not done less. */
 static double once(const struct collective *c, struct job *j)
 {
     MPI_Barrier(world);
-    if (rest > 0) start_by_the_clock();
-    double start = MPI_Wtime();
+    long start = rest > 0 ? start_by_the_clock() : nanoseconds();
     fresh ? use(c, j) : c->run(j);
-    return 1e6 * (MPI_Wtime() - start);
+    return 1e-3 * (nanoseconds() - start);
 }
 
 /* What an iteration takes, by twice as many untimed ones as before until they took about half of WARM_UP, as

@@ -1,12 +1,12 @@
 //! How long it takes what ranks do together: barrier, start, act, stop. An iteration's time is the largest over the ranks.
 
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use circulant::comm::{Call, Communicator};
 use circulant::error::Result;
 use circulant::fold::Max;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Seconds for which it is done untimed: on a virtual machine that idled, memory is slow for as long.
 const WARM_UP: f64 = 0.1;
@@ -23,7 +23,8 @@ pub type Act<'a> = &'a mut dyn FnMut() -> Result<()>;
 pub struct Timing {
     /// About how long all take, but for the warm-up.
     pub seconds: f64,
-    /// All ranks start by a machine's clock, so long after rank 0 has left the barrier; zero: as each leaves it.
+    /// All ranks start by a machine's clock, so long after rank 0 has left the barrier, and times count from then; zero: as each
+    /// leaves it.
     pub rest: Duration,
 }
 
@@ -66,30 +67,34 @@ impl Timing {
         }
     }
 
+    /// What it takes this rank, from when all were to start: a rank that the system wakes late has not done less.
     fn once(self, comm: &Communicator, act: Act<'_>) -> Result<f64> {
         comm.barrier()?;
-        if !self.rest.is_zero() {
-            start_by_the_clock(comm, self.rest)?;
-        }
-        let start = Instant::now();
+        let start = if self.rest.is_zero() { nanoseconds() } else { start_by_the_clock(comm, self.rest)? };
         act()?;
-        Ok(start.elapsed().as_secs_f64())
+        Ok((nanoseconds() - start) as f64 / 1e9)
     }
 }
 
-/// Waits until the time that rank 0 names, which all read from one clock.
-fn start_by_the_clock(comm: &Communicator, rest: Duration) -> Result<()> {
+/// Waits until the time that rank 0 names, which all read from one clock. The time.
+fn start_by_the_clock(comm: &Communicator, rest: Duration) -> Result<i64> {
     let after_rest = || nanoseconds().saturating_add(rest.as_nanos() as i64);
     let mut start = [after_rest()];
     comm.run(&mut start, Call::broadcast(0))?;
-    // Another machine's clock shows anything.
-    let start = start[0].min(after_rest());
-    let left = || start.saturating_sub(nanoseconds()).max(0).unsigned_abs();
+    // Another machine's clock shows anything; and who hears of a time that has passed starts late by no fault of the call.
+    let start = start[0].clamp(nanoseconds(), after_rest());
     if rest >= SLEPT {
-        sleep(Duration::from_nanos(left()));
+        sleep_until(start);
     }
-    while left() > 0 {}
-    Ok(())
+    while nanoseconds() < start {}
+    Ok(start)
+}
+
+/// As whatever library is measured beside does, so that the system wakes both alike.
+fn sleep_until(time: i64) {
+    let time = Timespec { tv_sec: time / 1_000_000_000, tv_nsec: time % 1_000_000_000 };
+    // What a signal ends early is waited for by looks at the clock.
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &time);
 }
 
 /// Since the machine began: a clock that all its ranks share.
