@@ -462,7 +462,6 @@ impl Transport for Shm {
 
     fn while_shown_to_copy(&mut self, peer: Rank, bytes: usize, act: &mut dyn FnMut(Gait)) -> Result<bool> {
         self.check_open("view")?;
-        self.check_open("view")?;
         let Some(Peer { reads, .. }) = self.peers.get_mut(peer as usize) else { return Ok(false) };
         let copying = reads.begin(bytes);
         let shown = self.while_shown(peer, &mut || act(copying.gait))?;
