@@ -3,6 +3,7 @@
 //!
 //! The block from `s` for `t` is `s p + t`. A rank's block for itself does not travel.
 
+use crate::plan::layout::Ways;
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round, Side};
 use crate::rank::{Place, Rank};
 use crate::schedule::Skips;
@@ -89,18 +90,19 @@ impl Plan for Direct {
 /// Each block by the skips that its distance is the sum of, the largest first: `⌈log₂ p⌉` rounds, each with
 /// about half of a rank's blocks.
 ///
-/// The hypercube's algorithm (Johnsson and Ho, doi:10.1109/12.29465) and that for any p of Bruck, Ho,
-/// Kipnis, Upfal and Weathersby, doi:10.1109/71.642949, with the circulant graph's skips for powers of two.
+/// For powers of two the hypercube's algorithm (Johnsson and Ho, doi:10.1109/12.29465), in which partners exchange; else that of
+/// Bruck, Ho, Kipnis, Upfal and Weathersby, doi:10.1109/71.642949, with the circulant graph's skips for powers of two.
 /// Where a block lies on its way is [`Relay`](crate::plan::layout::Relay)'s. O(log p) memory, O(1) for a round.
 pub struct StoreAndForward {
     place: Place,
+    ways: Ways,
     skips: Skips,
 }
 
 impl StoreAndForward {
     /// The plan of `place.rank`.
     pub fn new(place: Place) -> Self {
-        StoreAndForward { place, skips: Skips::new(place.size) }
+        StoreAndForward { place, ways: Ways::among(place.size), skips: Skips::new(place.size) }
     }
 
     /// The skip of a round, by its number.
@@ -115,9 +117,9 @@ impl StoreAndForward {
         let mut gone = 0;
         while gone < p {
             let len = self.distances_from(gone, k + 1);
-            let start = Place { rank, size: p }.before(gone);
+            let start = self.ways.before(rank, gone);
             for distance in gone + self.skips.skip(k)..gone + len {
-                each(start * p + Place { rank: start, size: p }.after(distance));
+                each(start * p + self.ways.after(start, distance));
             }
             gone += len;
         }
@@ -155,8 +157,8 @@ impl Plan for StoreAndForward {
         let (rank, k) = (self.place.rank, self.level(i));
         let leg = |peer| Some(Leg { peer, blocks: Blocks::Many });
         Round {
-            put: leg(self.skips.to(rank, k)),
-            arrival: leg(self.skips.from(rank, k)),
+            put: leg(self.ways.after(rank, self.skips.skip(k))),
+            arrival: leg(self.ways.before(rank, self.skips.skip(k))),
             needs: if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) },
             landing: Landing::Store,
         }
@@ -166,7 +168,7 @@ impl Plan for StoreAndForward {
         let k = self.level(i);
         let from = match side {
             Side::Put => self.place.rank,
-            Side::Arrival => self.skips.from(self.place.rank, k),
+            Side::Arrival => self.ways.before(self.place.rank, self.skips.skip(k)),
         };
         self.each_from(from, k, each)
     }
@@ -219,7 +221,7 @@ mod tests {
             for (block, end) in at {
                 let (from, to) = (block / p, block % p);
                 assert_eq!(end, (to, relays[to as usize].end(from)));
-                assert!(hops(&skips, Place { rank: to, size: p }.before(from)) > 0);
+                assert!(hops(&skips, Ways::among(p).distance(from, to)) > 0);
             }
         }
     }

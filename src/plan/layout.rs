@@ -149,6 +149,7 @@ pub trait HandedOn: Layout {
 /// what is still to be put. `p (q + 1)` places of `bytes` bytes.
 pub struct Relay {
     place: Place,
+    ways: Ways,
     skips: Skips,
     bytes: u64,
 }
@@ -156,13 +157,13 @@ pub struct Relay {
 impl Relay {
     /// Of `place.rank`; all blocks have the same size.
     pub fn new(place: Place, bytes: u64) -> Self {
-        Relay { place, skips: Skips::new(place.size), bytes }
+        Relay { place, ways: Ways::among(place.size), skips: Skips::new(place.size), bytes }
     }
 
     /// How far a block goes from its first rank to its last, and how far it has come.
     fn way(&self, block: u32) -> (u32, u32) {
         let (from, to) = (block / self.place.size, block % self.place.size);
-        (Place { rank: to, ..self.place }.before(from), self.place.before(from))
+        (self.ways.distance(from, to), self.ways.distance(from, self.place.rank))
     }
 
     fn at(&self, distance: u32, hop: u32) -> Range<u64> {
@@ -189,12 +190,53 @@ impl HandedOn for Relay {
     }
 
     fn start(&self, to: Rank) -> Range<u64> {
-        self.at(Place { rank: to, ..self.place }.before(self.place.rank), 0)
+        self.at(self.ways.distance(self.place.rank, to), 0)
     }
 
     fn end(&self, from: Rank) -> Range<u64> {
-        let distance = self.place.before(from);
+        let distance = self.ways.distance(from, self.place.rank);
         self.at(distance, hops(&self.skips, distance))
+    }
+}
+
+/// How ranks are counted from each other where blocks are handed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ways {
+    /// Around the ring of so many.
+    Ring(u32),
+    /// By the bits in which they differ, of a power of two of ranks: there and back are one way, so that whoever is handed
+    /// blocks hands some back.
+    Hypercube,
+}
+
+impl Ways {
+    /// The hypercube's where `p` ranks have one.
+    pub fn among(p: u32) -> Ways {
+        if p.is_power_of_two() { Ways::Hypercube } else { Ways::Ring(p) }
+    }
+
+    /// From one rank to another.
+    pub fn distance(self, from: Rank, to: Rank) -> u32 {
+        match self {
+            Ways::Ring(size) => Place { rank: to, size }.before(from),
+            Ways::Hypercube => from ^ to,
+        }
+    }
+
+    /// The rank that is so far from this one.
+    pub fn after(self, rank: Rank, distance: u32) -> Rank {
+        match self {
+            Ways::Ring(size) => Place { rank, size }.after(distance),
+            Ways::Hypercube => rank ^ distance,
+        }
+    }
+
+    /// The rank from which this one is so far.
+    pub fn before(self, rank: Rank, distance: u32) -> Rank {
+        match self {
+            Ways::Ring(size) => Place { rank, size }.before(distance),
+            Ways::Hypercube => rank ^ distance,
+        }
     }
 }
 

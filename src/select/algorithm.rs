@@ -24,9 +24,10 @@ const COPIES: f64 = 3.0;
 /// 1.05 to 1.4 with 36.
 const FEW: f64 = 2.0;
 /// Hops of which a part takes the time on the link, from which on it goes straight between the root and its rank where
-/// ranks share cores. By a tree the root has fewer messages: over 8 and 16 ranks on two cores parts of up to two hops take
-/// 0.94 to 1.0 of the time (2 to 4 KiB); a scatter of longer ones up to 1.2.
-const STRAIGHT: f64 = 2.0;
+/// ranks share cores. By a tree the root has fewer messages: over 8 and 16 ranks on two cores parts of up to 4 KiB take 0.87
+/// to 1.0 of the time for a scatter, 0.95 to 1.06 for a gather; a scatter of longer ones up to 1.2. They are on the link for two to
+/// four hops, by what a put was measured to cost.
+const STRAIGHT: f64 = 3.0;
 /// What being out of step costs on the circulant graph, as a share of the time on the link, by the square of the ranks
 /// to a core: fitted. Over 8 ranks on two cores the ring takes 1.06 to 1.12 of the circulant graph's time for 16 KiB, 1.02
 /// to 1.06 for 32, and 0.99 to 1 from 128 on; over 16 ranks 1.08 to 1.46 for 32 KiB, and 0.75 to 1.02 for 64.
@@ -63,6 +64,11 @@ const PARTS_IN_A_CROWD: u64 = 256 << 10;
 const FROM_ONE: std::ops::RangeInclusive<u32> = 4..=16;
 /// The same of a reduce, straight to its root.
 const TO_ONE: std::ops::RangeInclusive<u32> = 5..=32;
+
+/// Bytes up to which calls that leave something with every rank go by the tree in a network, and hops of which they may take
+/// the time on the link: see [`Problem::by_tree`].
+const LEFT_BY_TREE: u64 = SMALL / 2;
+const HOPS_BY_TREE: f64 = 1.5;
 
 /// The tree's name in the catalogue.
 const TREE: &str = "mst";
@@ -142,8 +148,8 @@ impl Problem {
             Allgather | Allgatherv | ReduceScatter | ReduceScatterBlock => !self.few_have_parts(costs),
             _ => false,
         };
-        let short = self.bytes <= SMALL && self.is_short(costs);
-        let apart = for_all && short && self.apart && costs.crowd > FEW;
+        let short = self.bytes <= LEFT_BY_TREE && self.is_on_the_link_for(HOPS_BY_TREE, costs);
+        let apart = for_all && short && self.is_crowded_network(costs);
         let most = self.most_by_tree(costs);
         let is_whole = matches!(self.collective, Broadcast | Allreduce | Reduce);
         let packed = costs.shared && self.bytes <= most && (for_all || is_whole) && costs.crowd > CROWDED;
@@ -256,7 +262,8 @@ impl Problem {
     pub(super) fn parts_algorithm(&self, costs: &Costs) -> Option<&'static str> {
         let few = self.few_have_parts(costs);
         if self.is_even() && !few {
-            return self.ring_pays(costs).then_some("ring");
+            let halves = || self.exchanges_pay(costs).then_some(HYPERCUBE);
+            return self.ring_pays(costs).then_some("ring").or_else(halves);
         }
         if self.parts_stay_whole(costs) {
             return self.halves_pay(costs).then_some(HYPERCUBE);
@@ -291,6 +298,19 @@ impl Problem {
     fn halves_pay(&self, costs: &Costs) -> bool {
         let short_in_memory = costs.shares_cores_and_memory() && self.bytes <= EXCHANGED_LATE;
         self.p.is_power_of_two() && self.excess() > 0 && !short_in_memory
+    }
+
+    /// Whether parts of one size had better be exchanged than handed around: powers of two of ranks have as many rounds and
+    /// bytes either way, but a partner's data bring the word, too, that one's own have come, which otherwise are a packet more.
+    /// Over TCP, on two cores, 1 to 64 KiB take 0.95 to 1.02 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01.
+    fn exchanges_pay(&self, costs: &Costs) -> bool {
+        self.p.is_power_of_two() && self.is_crowded_network(costs)
+    }
+
+    /// Whether ranks share cores, several each, and no memory: then processors are what all wait for, and who has fewer messages
+    /// is done first.
+    fn is_crowded_network(&self, costs: &Costs) -> bool {
+        self.apart && costs.crowd > FEW
     }
 
     /// Whether so few ranks have a part that leaving out the others' saves messages: whole parts of all travel in `q`

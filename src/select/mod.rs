@@ -140,6 +140,11 @@ impl Problem {
         }
     }
 
+    /// Whether all of it is on the link for no longer than so many hops take.
+    pub(super) fn is_on_the_link_for(&self, hops: f64, costs: &Costs) -> bool {
+        self.bytes as f64 * costs.byte <= hops * costs.hop()
+    }
+
     /// Whether a mean part is on the link for longer than a hop from rank to rank takes among so many.
     pub(super) fn outlasts_a_hop(&self, costs: &Costs) -> bool {
         self.outlasts_hops(1.0, costs)

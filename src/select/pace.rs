@@ -37,12 +37,7 @@ impl Problem {
     /// 64 times before; once was not measured.
     fn is_done_soon(&self, costs: &Costs) -> bool {
         let known = self.collective != Collective::Alltoallv;
-        known && self.nodes.is_none() && self.is_short(costs)
-    }
-
-    /// Whether all of it is on the link for no longer than a hop takes.
-    pub(super) fn is_short(&self, costs: &Costs) -> bool {
-        self.bytes as f64 * costs.byte <= costs.hop()
+        known && self.nodes.is_none() && self.is_on_the_link_for(1.0, costs)
     }
 
     /// The same, but for whether it is done soon.

@@ -237,11 +237,24 @@ fn the_ring_is_taken_where_being_out_of_step_costs_more_than_its_further_rounds(
     let name = |p: usize, kib: usize, costs: Costs| {
         parts(p as u32, &vec![(kib << 10) / p; p]).algorithm(&costs).unwrap().name
     };
-    assert_eq!([16, 32, 128].map(|kib| name(8, kib, link(4.0))), ["circulant", "circulant", "ring"]);
-    assert_eq!([32, 64].map(|kib| name(16, kib, link(8.0))), ["circulant", "ring"]);
-    assert_eq!(name(16, 64, link(3.0)), "circulant", "though a part is on the link for longer than a hop");
+    assert_eq!([16, 32, 128].map(|kib| name(7, kib, link(4.0))), ["circulant", "circulant", "ring"]);
+    assert_eq!([32, 64].map(|kib| name(17, kib, link(8.0))), ["circulant", "ring"]);
+    assert_eq!(name(17, 64, link(3.0)), "circulant", "though a part is on the link for longer than a hop");
     let memory = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 8.0, shared: true };
-    assert_eq!(name(16, 1 << 20, memory), "circulant", "all wait for processors");
+    assert_eq!(name(17, 1 << 20, memory), "circulant", "all wait for processors");
+}
+
+#[test]
+fn parts_of_one_size_are_exchanged_where_ranks_share_cores_and_have_partners() {
+    let link = |crowd| Costs { latency: 3e-5, byte: 7e-8, block: 6e-6, crowd, shared: false };
+    let even = |p: usize, kib: usize| parts(p as u32, &vec![(kib << 10) / p; p]);
+    let name = |p, kib, crowd| even(p, kib).algorithm(&link(crowd)).unwrap().name;
+    assert_eq!([8, 16, 128].map(|kib| name(8, kib, 4.0)), ["hypercube", "hypercube", "ring"]);
+    assert_eq!([(8, 2.0), (7, 4.0), (12, 8.0)].map(|(p, crowd)| name(p, 16, crowd)), ["circulant"; 3]);
+    let together = Problem { apart: false, ..even(8, 16) };
+    assert_eq!(together.algorithm(&link(4.0)).unwrap().name, "circulant");
+    let in_order = Problem { collective: Collective::ReduceScatterBlock, commutes: false, ..even(8, 16) };
+    assert!(in_order.algorithm(&link(4.0)).unwrap().ordered);
 }
 
 #[test]
@@ -468,7 +481,7 @@ fn parts_go_straight_that_are_long_on_the_link_and_where_ranks_share_cores_longe
     };
     for collective in [Collective::Scatter, Collective::Gather] {
         assert_eq!([400, 500].map(|part| straight(collective, part, 1.0)), [false, true]);
-        assert_eq!([2048, 3600, 3800].map(|part| straight(collective, part, 4.0)), [false, false, true]);
+        assert_eq!([2048, 5400, 5700].map(|part| straight(collective, part, 4.0)), [false, false, true]);
     }
 }
 
@@ -487,7 +500,7 @@ fn parts_are_handed_out_by_leaders_unless_only_these_need_handshakes_or_they_are
         assert_eq!(names(true), ["leader", "leader", "linear"]);
         assert_eq!(names(false), ["mst", "leader", "linear"]);
         // A hop among four ranks of a core takes as long as 80 kB.
-        let parts = [64_000, 120_000, 200_000].map(|part| name(collective, 64 * part, true, 4.0));
+        let parts = [64_000, 200_000, 280_000].map(|part| name(collective, 64 * part, true, 4.0));
         assert_eq!(parts, ["leader", "mst", "linear"]);
     }
 }
@@ -661,7 +674,7 @@ fn short_vectors_are_exchanged_whole_and_long_ones_in_parts() {
 }
 
 #[test]
-fn where_ranks_share_cores_vectors_are_exchanged_whole_up_to_a_few_kib() {
+fn vectors_are_exchanged_whole_that_are_neither_long_nor_go_by_the_tree() {
     let longest = |(p, crowd): (u32, f64)| {
         let costs = Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd, shared: false };
         let doubles = |kib: &u64| {
@@ -670,7 +683,13 @@ fn where_ranks_share_cores_vectors_are_exchanged_whole_up_to_a_few_kib() {
         };
         [1, 2, 4, 8].into_iter().filter(doubles).max()
     };
-    assert_eq!([(8, 1.0), (8, 1.06), (8, 4.0), (16, 8.0)].map(longest), [Some(1), Some(1), Some(2), Some(4)]);
+    assert_eq!([(8, 1.0), (8, 1.06), (16, 2.0)].map(longest), [Some(1); 3]);
+    let four = |bytes| {
+        let costs = Costs { latency: 4e-5, byte: 8e-8, block: 8e-6, crowd: 4.0, shared: false };
+        let problem = Problem { collective: Collective::Allreduce, ..whole(bytes, 8) };
+        problem.algorithm(&costs).unwrap().name
+    };
+    assert_eq!([3000, 3072, 8000].map(four), ["mst", "recursive-doubling", "circulant"]);
 }
 
 #[test]
