@@ -28,6 +28,9 @@ const FEW: f64 = 2.0;
 /// to 1.0 of the time for a scatter, 0.95 to 1.06 for a gather; a scatter of longer ones up to 1.2. They are on the link for two to
 /// four hops, by what a put was measured to cost.
 const STRAIGHT: f64 = 3.0;
+/// How many ranks' parts, however short, are collected straight where ranks share cores and no memory: over 8 ranks on two cores
+/// parts of 128 B to 4 KiB take 0.93 to 1.0 of the time by a tree, over 16 0.94 to 1.05, one as often as the other.
+const COLLECTED_STRAIGHT: u32 = 8;
 /// What being out of step costs on the circulant graph, as a share of the time on the link, by the square of the ranks
 /// to a core: fitted. Over 8 ranks on two cores the ring takes 1.06 to 1.12 of the circulant graph's time for 16 KiB, 1.02
 /// to 1.06 for 32, and 0.99 to 1 from 128 on; over 16 ranks 1.08 to 1.46 for 32 KiB, and 0.75 to 1.02 for 64.
@@ -133,8 +136,9 @@ impl Problem {
     /// it has 2 (p - 1) messages, where others have p in each of q rounds. On the emulated cluster 64 B to 1 KiB take, over
     /// 8, 16 and 36 ranks on two cores, in an allreduce 0.6 of the time of recursive doubling, in an allgather 0.55 to
     /// 0.95, 0.45 to 0.8 and 0.5 to 0.6 of the circulant graph's, in a reduce_scatter 0.5 to 0.75; 4 KiB over 16 and 36
-    /// ranks 0.4 to 0.8, over 8 up to 1.8. A broadcast has as many messages either way, but follows the edges of a
-    /// [barrier] before it: it takes 0.2 to 0.6. Longer than a slot whatever the network, nothing was measured.
+    /// ranks 0.4 to 0.8, over 8 up to 1.8. By the clock 1 to 4 KiB take 0.89 to 1.01 over 8, 0.66 to 0.96 over 16, and 8 KiB
+    /// 1.4 to 3.1. A broadcast has as many messages either way, but follows the edges of a [barrier] before it: it takes 0.2
+    /// to 0.6.
     ///
     /// In shared memory so where [very many](CROWDED) share a core: 24 and 33 ranks on two cores take, of 256 B to 64 KiB,
     /// for an allreduce 0.4 to 0.9 of the time, an allgather 0.6 to 1.0, a reduce_scatter 0.65 to 0.95, a broadcast 0.02 to
@@ -332,25 +336,33 @@ impl Problem {
     }
 
     /// Whether parts that are handed out or collected go straight between the root and their ranks: where they are long
-    /// the root's link is what all wait for, and a part that goes by other ranks comes later for it.
+    /// the root's link is what all wait for, and a part that goes by other ranks comes later for it. And so where few are
+    /// collected by ranks that share cores: who is on the way has to have its core first.
     fn goes_straight(&self, costs: &Costs) -> bool {
         let hops = if costs.crowd > 1.0 { STRAIGHT } else { 1.0 };
-        self.is_rooted_in_parts() && self.outlasts_hops(hops, costs)
+        let few = self.gathers() && self.p <= COLLECTED_STRAIGHT && self.is_crowded_network(costs);
+        self.is_rooted_in_parts() && (few || self.outlasts_hops(hops, costs))
     }
 
     /// The same where ranks share memory, and cores: nobody waits for a link, and who is on the way has to be woken first.
     /// Measured on two cores, of 256 B to 256 KiB: over 4 to 33 ranks a gather takes 0.06 to 0.95 of the time by a tree, a
     /// scatter 0.06 to 0.95, but for a cell of each (1.1 and 1.2); of short parts of very many, which the root writes one by one meanwhile, up to 4 times it.
     fn goes_straight_in_memory(&self, costs: &Costs) -> bool {
-        let scatters = matches!(self.collective, Collective::Scatter | Collective::Scatterv);
-        let writes_many = scatters && costs.crowd > CROWDED && self.bytes <= SMALL;
+        let writes_many = self.scatters() && costs.crowd > CROWDED && self.bytes <= SMALL;
         self.is_rooted_in_parts() && costs.shares_cores_and_memory() && self.p > 3 && !writes_many
     }
 
     /// Whether one rank has the parts of all, before or after.
     pub(super) fn is_rooted_in_parts(&self) -> bool {
-        use Collective::{Gather, Gatherv, Scatter, Scatterv};
-        matches!(self.collective, Scatter | Scatterv | Gather | Gatherv)
+        self.scatters() || self.gathers()
+    }
+
+    fn scatters(&self) -> bool {
+        matches!(self.collective, Collective::Scatter | Collective::Scatterv)
+    }
+
+    fn gathers(&self) -> bool {
+        matches!(self.collective, Collective::Gather | Collective::Gatherv)
     }
 
     /// Whether whole vectors in half the rounds are faster than parts in the least volume: for short ones.

@@ -216,7 +216,7 @@ fn short_calls_of_ranks_that_share_cores_go_by_a_tree() {
         assert!(others.iter().all(|&(bytes, costs)| name(collective, bytes, costs) != "mst"));
     }
     assert_eq!(name(Reduce, 1024, crowd), "circulant", "it has as few messages");
-    assert_eq!([Scatter, Gather].map(|collective| name(collective, 1024, crowd)), ["mst"; 2], "as always");
+    assert_eq!([Scatter, Gather].map(|collective| name(collective, 1024, crowd)), ["mst", "linear"], "as always");
     assert_eq!(parts(8, &[0, 900, 0, 100, 0, 0, 0, 0]).algorithm(&crowd).unwrap().name, "circulant-n");
     assert_eq!(parts(8, &[10, 90, 0, 100, 10, 9, 0, 50]).algorithm(&crowd).unwrap().name, "mst");
 
@@ -473,16 +473,20 @@ fn how_many_ranks_that_share_cores_and_memory_go_straight_and_what_else_hangs_on
 
 #[test]
 fn parts_go_straight_that_are_long_on_the_link_and_where_ranks_share_cores_longer_ones() {
-    let straight = |collective, part: u64, crowd| {
+    let straight_of = |collective, p: u64, part: u64, crowd| {
         // As on the emulated cluster, where a hop takes as long as 460 B, and among four ranks of a core as 1850.
         let costs = Costs { latency: 31e-6, byte: 67e-9, crowd, ..Costs::default() };
-        let problem = Problem { collective, largest: part, ..whole(8 * part, 8) };
+        let problem = Problem { collective, largest: part, ..whole(p * part, p as u32) };
         problem.algorithm(&costs).unwrap().name == "linear"
     };
+    let straight = |collective, part, crowd| straight_of(collective, 9, part, crowd);
     for collective in [Collective::Scatter, Collective::Gather] {
         assert_eq!([400, 500].map(|part| straight(collective, part, 1.0)), [false, true]);
         assert_eq!([2048, 5400, 5700].map(|part| straight(collective, part, 4.0)), [false, false, true]);
     }
+    let short = |collective, crowd| straight_of(collective, 8, 128, crowd);
+    assert!(short(Collective::Gather, 4.0) && short(Collective::Gatherv, 4.0), "few are collected");
+    assert!(!short(Collective::Gather, 2.0) && !short(Collective::Scatter, 4.0));
 }
 
 #[test]
