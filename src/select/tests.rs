@@ -268,7 +268,7 @@ fn parts_that_few_have_leave_the_others_out_however_short_they_are() {
     assert_eq!(name(&[0, 8, 0, 8, 0, 0, 8, 0]), ("circulant-n", 1));
     assert_eq!(name(&[8, 8, 0, 8, 0, 0, 8]), ("circulant", 1), "each rank makes as many puts either way");
     assert_eq!((name(&[8, 8]), name(&[0; 8])), (("circulant", 1), ("circulant", 1)));
-    assert_eq!(name(&[1 << 20, 0]), ("circulant", 1), "more than a slot's worth");
+    assert_eq!(name(&[1 << 20, 0]), ("circulant-n", 1), "of two always");
 }
 
 #[test]
