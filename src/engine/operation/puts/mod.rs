@@ -263,8 +263,11 @@ impl Puts {
             }
             let leg = &self.legs[i];
             if leg.direct.is_empty() && leg.staged.left() == 0 {
-                self.targets[leg.target].busy = false;
-                self.legs.remove(i);
+                let Outgoing { round, target, shared, .. } = self.legs.remove(i);
+                self.targets[target].busy = false;
+                if shared {
+                    self.learn(round, target, course, io);
+                }
                 course.run.sent();
             } else {
                 i += 1;

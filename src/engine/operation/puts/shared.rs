@@ -73,9 +73,21 @@ impl Puts {
             None => 0,
         };
         match leg.staged.left() {
-            0 => Share::of_stored(&leg.direct, arriving),
-            _ => Share::of_staged(&course.stretches(round, Side::Put), arriving, unit),
+            0 => Share::of_stored(&leg.direct, arriving, target.lead),
+            _ => Share::of_staged(&course.stretches(round, Side::Put), arriving, unit, target.lead),
         }
+    }
+
+    /// Learns from a leg that is shared, and of which this rank has done its part just now, whether the target had done its own.
+    /// Not in a plan of several rounds, where an end has other things to do as well.
+    pub(super) fn learn(&mut self, round: u32, target: usize, course: &Course, io: &Io) {
+        if course.plan().rounds() > 1 || self.flying > 0 {
+            return;
+        }
+        let Target { world, channel, ref mut lead, .. } = self.targets[target];
+        let is_unread = self.shown.iter().any(|unread| (unread.round, unread.peer) == (round, world));
+        let Some(expected) = io.slots.expected(channel) else { return };
+        lead.learn(!is_unread || io.slots.has_come(expected));
     }
 
     /// Whether a target had better read a leg where it lies though a slot has room for it.

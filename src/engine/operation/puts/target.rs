@@ -3,7 +3,7 @@
 
 use super::super::course::{Course, Path};
 use super::super::io::Io;
-use super::super::share::Open;
+use super::super::share::{Lead, Open};
 use crate::engine::call::is_before;
 use crate::engine::slots::Slots;
 use crate::error::Result;
@@ -27,6 +27,8 @@ pub struct Target {
     pub ready: Option<u32>,
     /// The last start in which a leg has gone ahead to it.
     pub ahead: Option<u32>,
+    /// How much of a leg that is shared with it is this rank's work.
+    pub lead: Lead,
     /// Whether a leg is being put to it.
     pub busy: bool,
     /// Pieces that have been put to its staging slots, and how many it has allowed.
@@ -49,6 +51,7 @@ impl Target {
             offer: None,
             ready: None,
             ahead: None,
+            lead: Lead::default(),
             busy: false,
             pieces: 0,
             allowed: 0,
