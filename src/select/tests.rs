@@ -216,7 +216,11 @@ fn short_calls_of_ranks_that_share_cores_go_by_a_tree() {
         assert!(others.iter().all(|&(bytes, costs)| name(collective, bytes, costs) != "mst"));
     }
     assert_eq!(name(Reduce, 1024, crowd), "circulant", "it has as few messages");
-    assert_eq!([Scatter, Gather].map(|collective| name(collective, 1024, crowd)), ["mst", "linear"], "as always");
+    assert_eq!(
+        [Scatter, Gather].map(|collective| name(collective, 1024, crowd)),
+        ["mst", "linear"],
+        "as always"
+    );
     assert_eq!(parts(8, &[0, 900, 0, 100, 0, 0, 0, 0]).algorithm(&crowd).unwrap().name, "circulant-n");
     assert_eq!(parts(8, &[10, 90, 0, 100, 10, 9, 0, 50]).algorithm(&crowd).unwrap().name, "mst");
 

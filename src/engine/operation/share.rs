@@ -232,7 +232,11 @@ mod tests {
         };
         assert_eq!([5, 6, 48].map(|calls| put(lead(calls, false))), [512 << 10, 528 << 10, 640 << 10]);
         assert_eq!([5, 6, 48].map(|calls| put(lead(calls, true))), [512 << 10, 496 << 10, 384 << 10]);
-        assert_eq!([true, false].map(|was| put(lead(1000, was))), [256 << 10, 768 << 10], "each has a quarter");
+        assert_eq!(
+            [true, false].map(|was| put(lead(1000, was))),
+            [256 << 10, 768 << 10],
+            "each has a quarter"
+        );
 
         let mut by_turns = Lead::default();
         (0..1000).for_each(|call| by_turns.learn(call % 2 == 0));
