@@ -30,6 +30,47 @@ impl Place {
     }
 }
 
+/// How ranks are counted from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ways {
+    /// Around the ring of so many.
+    Ring(u32),
+    /// By the bits in which they differ, of a power of two of ranks: there and back are one way, so that whoever is handed
+    /// something hands something back.
+    Hypercube,
+}
+
+impl Ways {
+    /// The hypercube's where `p` ranks have one.
+    pub fn among(p: u32) -> Ways {
+        if p.is_power_of_two() { Ways::Hypercube } else { Ways::Ring(p) }
+    }
+
+    /// From one rank to another.
+    pub fn distance(self, from: Rank, to: Rank) -> u32 {
+        match self {
+            Ways::Ring(size) => Place { rank: to, size }.before(from),
+            Ways::Hypercube => from ^ to,
+        }
+    }
+
+    /// The rank that is so far from this one.
+    pub fn after(self, rank: Rank, distance: u32) -> Rank {
+        match self {
+            Ways::Ring(size) => Place { rank, size }.after(distance),
+            Ways::Hypercube => rank ^ distance,
+        }
+    }
+
+    /// The rank from which this one is so far.
+    pub fn before(self, rank: Rank, distance: u32) -> Rank {
+        match self {
+            Ways::Ring(size) => Place { rank, size }.before(distance),
+            Ways::Hypercube => rank ^ distance,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +82,20 @@ mod tests {
         assert_eq!(Place { rank: 0, size: 5 }.before(1), 4);
         assert_eq!(last.before(5), 4);
         assert_eq!(Place { rank: 0, size: 1 }.after(7), 0);
+    }
+
+    #[test]
+    fn whoever_goes_a_distance_and_back_is_where_it_was() {
+        for p in 1..20 {
+            for ways in [Ways::Ring(p), Ways::among(p)] {
+                for (from, to) in (0..p).flat_map(|from| (0..p).map(move |to| (from, to))) {
+                    let distance = ways.distance(from, to);
+                    assert!(distance < p && (distance == 0) == (from == to));
+                    assert_eq!((ways.after(from, distance), ways.before(to, distance)), (to, from));
+                }
+            }
+        }
+        assert_eq!((Ways::among(8), Ways::among(6)), (Ways::Hypercube, Ways::Ring(6)));
     }
 
     #[test]

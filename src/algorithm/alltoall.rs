@@ -3,46 +3,30 @@
 //!
 //! The block from `s` for `t` is `s p + t`. A rank's block for itself does not travel.
 
-use crate::plan::layout::Ways;
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round, Side};
-use crate::rank::{Place, Rank};
+use crate::rank::{Place, Rank, Ways};
 use crate::schedule::Skips;
 
 /// The most ranks of which the pairs can be numbered.
 pub const MOST: u32 = u16::MAX as u32;
-
-/// In which order a rank goes through the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// In round `i` to the rank `i + 1` after it: any number of ranks.
-    Ring,
-    /// In round `i` with the rank whose bits differ in those of `i + 1`: a power of two of ranks (Johnsson
-    /// and Ho, doi:10.1109/12.29465).
-    Pairwise,
-}
 
 /// Every block straight to its rank, a rank a round: the least volume, and `p - 1` rounds. O(1) memory and
 /// time.
 pub struct Direct {
     /// Whose plan.
     pub place: Place,
-    /// To whom first.
-    pub order: Order,
+    /// To whom in round `i`: who is `i + 1` away, around a ring of any number of ranks, or by bits of a power of two of
+    /// them (pairwise exchange: Johnsson and Ho, doi:10.1109/12.29465).
+    pub ways: Ways,
 }
 
 impl Direct {
     fn target(&self, i: u32) -> Rank {
-        match self.order {
-            Order::Ring => self.place.after(i + 1),
-            Order::Pairwise => self.place.rank ^ (i + 1),
-        }
+        self.ways.after(self.place.rank, i + 1)
     }
 
     fn source(&self, i: u32) -> Rank {
-        match self.order {
-            Order::Ring => self.place.before(i + 1),
-            Order::Pairwise => self.place.rank ^ (i + 1),
-        }
+        self.ways.before(self.place.rank, i + 1)
     }
 }
 
@@ -90,8 +74,9 @@ impl Plan for Direct {
 /// Each block by the skips that its distance is the sum of, the largest first: `⌈log₂ p⌉` rounds, each with
 /// about half of a rank's blocks.
 ///
-/// For powers of two the hypercube's algorithm (Johnsson and Ho, doi:10.1109/12.29465), in which partners exchange; else that of
-/// Bruck, Ho, Kipnis, Upfal and Weathersby, doi:10.1109/71.642949, with the circulant graph's skips for powers of two.
+/// For powers of two of ranks the hypercube's algorithm (Johnsson and Ho, doi:10.1109/12.29465), in which partners exchange;
+/// else that of Bruck, Ho, Kipnis, Upfal and Weathersby, doi:10.1109/71.642949, with the circulant graph's skips in place of its
+/// powers of two.
 /// Where a block lies on its way is [`Relay`](crate::plan::layout::Relay)'s. O(log p) memory, O(1) for a round.
 pub struct StoreAndForward {
     place: Place,
@@ -187,9 +172,8 @@ mod tests {
     #[test]
     fn ranks_that_keep_in_step_wait_for_nothing_that_does_not_come() {
         for p in (1u32..40).chain([64, 65]) {
-            let orders = [Order::Ring].into_iter().chain(p.is_power_of_two().then_some(Order::Pairwise));
-            for order in orders {
-                let plan = |rank| InStep(Direct { place: Place { rank, size: p }, order });
+            for ways in [Ways::Ring(p), Ways::among(p)] {
+                let plan = |rank| InStep(Direct { place: Place { rank, size: p }, ways });
                 let plans: Vec<_> = (0..p).map(plan).collect();
                 let promise =
                     Promise { collective: Collective::Alltoall, p, root: 0, blocks: p * p, present: None };

@@ -9,7 +9,7 @@ mod nested;
 mod spread;
 
 use super::all_broadcast::AllBroadcast;
-use super::alltoall::{Direct, MOST, Order, StoreAndForward};
+use super::alltoall::{Direct, MOST, StoreAndForward};
 use super::barrier::Dissemination;
 use super::broadcast::Circulant;
 use super::hypercube::{Hypercube, RecursiveDoubling};
@@ -22,6 +22,7 @@ use super::tree::{HandOver, Load, Tree};
 use super::{Entry, Nesting, Shape, Span};
 use crate::collective::Collective::{self, *};
 use crate::plan::compose::{Landed, Reversed, Then};
+use crate::rank::Ways;
 
 /// Every algorithm there is. A collective's first is its default where nothing speaks against it.
 pub static CATALOGUE: [Entry; count()] = flat();
@@ -519,7 +520,7 @@ const ALLTOALL_DIRECT: &[Entry] = &[
         near: false,
         fits: countable_pairs,
         span: Span::Part,
-        build: |shape| Box::new(Direct { place: shape.place, order: Order::Ring }),
+        build: |shape| Box::new(Direct { place: shape.place, ways: Ways::Ring(shape.place.size) }),
         ..PLAIN
     },
     Entry {
@@ -531,7 +532,7 @@ const ALLTOALL_DIRECT: &[Entry] = &[
         near: false,
         fits: countable_power_of_two,
         span: Span::Part,
-        build: |shape| Box::new(Direct { place: shape.place, order: Order::Pairwise }),
+        build: |shape| Box::new(Direct { place: shape.place, ways: Ways::Hypercube }),
         ..PLAIN
     },
 ];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Side;
 use super::partition::Partition;
-use crate::rank::{Place, Rank};
+use crate::rank::{Place, Rank, Ways};
 use crate::schedule::Skips;
 
 /// Where this rank has each block.
@@ -196,47 +196,6 @@ impl HandedOn for Relay {
     fn end(&self, from: Rank) -> Range<u64> {
         let distance = self.ways.distance(from, self.place.rank);
         self.at(distance, hops(&self.skips, distance))
-    }
-}
-
-/// How ranks are counted from each other where blocks are handed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ways {
-    /// Around the ring of so many.
-    Ring(u32),
-    /// By the bits in which they differ, of a power of two of ranks: there and back are one way, so that whoever is handed
-    /// blocks hands some back.
-    Hypercube,
-}
-
-impl Ways {
-    /// The hypercube's where `p` ranks have one.
-    pub fn among(p: u32) -> Ways {
-        if p.is_power_of_two() { Ways::Hypercube } else { Ways::Ring(p) }
-    }
-
-    /// From one rank to another.
-    pub fn distance(self, from: Rank, to: Rank) -> u32 {
-        match self {
-            Ways::Ring(size) => Place { rank: to, size }.before(from),
-            Ways::Hypercube => from ^ to,
-        }
-    }
-
-    /// The rank that is so far from this one.
-    pub fn after(self, rank: Rank, distance: u32) -> Rank {
-        match self {
-            Ways::Ring(size) => Place { rank, size }.after(distance),
-            Ways::Hypercube => rank ^ distance,
-        }
-    }
-
-    /// The rank from which this one is so far.
-    pub fn before(self, rank: Rank, distance: u32) -> Rank {
-        match self {
-            Ways::Ring(size) => Place { rank, size }.before(distance),
-            Ways::Hypercube => rank ^ distance,
-        }
     }
 }
 

@@ -26,7 +26,7 @@ const FEW: f64 = 2.0;
 /// Hops of which a part takes the time on the link, from which on it goes straight between the root and its rank where
 /// ranks share cores. By a tree the root has fewer messages: over 8 and 16 ranks on two cores parts of up to 4 KiB take 0.87
 /// to 1.0 of the time for a scatter, 0.95 to 1.06 for a gather; a scatter of longer ones up to 1.2. They are on the link for two to
-/// four hops, by what a put was measured to cost.
+/// four hops, by what a put was measured to cost. Of fewer ranks to a core nothing was measured.
 const STRAIGHT: f64 = 3.0;
 /// How many ranks' parts, however short, are collected straight where ranks share cores and no memory: over 8 ranks on two cores
 /// parts of 128 B to 4 KiB take 0.93 to 1.0 of the time by a tree, over 16 0.94 to 1.05, one as often as the other.
@@ -68,9 +68,9 @@ const FROM_ONE: std::ops::RangeInclusive<u32> = 4..=16;
 /// The same of a reduce, straight to its root.
 const TO_ONE: std::ops::RangeInclusive<u32> = 5..=32;
 
-/// Bytes up to which calls that leave something with every rank go by the tree in a network, and hops of which they may take
-/// the time on the link: see [`Problem::by_tree`].
-const LEFT_BY_TREE: u64 = SMALL / 2;
+/// Bytes up to which calls that leave something with every rank go by the tree in a network: see [`Problem::by_tree`].
+const LEFT_BY_TREE: u64 = 4 << 10;
+/// And hops that they may take on the link.
 const HOPS_BY_TREE: f64 = 1.5;
 
 /// The tree's name in the catalogue.
@@ -153,7 +153,7 @@ impl Problem {
             _ => false,
         };
         let short = self.bytes <= LEFT_BY_TREE && self.is_on_the_link_for(HOPS_BY_TREE, costs);
-        let apart = for_all && short && self.is_crowded_network(costs);
+        let apart = for_all && short && crowds_network(self.apart, costs);
         let most = self.most_by_tree(costs);
         let is_whole = matches!(self.collective, Broadcast | Allreduce | Reduce);
         let packed = costs.shared && self.bytes <= most && (for_all || is_whole) && costs.crowd > CROWDED;
@@ -266,8 +266,8 @@ impl Problem {
     pub(super) fn parts_algorithm(&self, costs: &Costs) -> Option<&'static str> {
         let few = self.few_have_parts(costs);
         if self.is_even() && !few {
-            let halves = || self.exchanges_pay(costs).then_some(HYPERCUBE);
-            return self.ring_pays(costs).then_some("ring").or_else(halves);
+            let exchanged = || self.exchanges_pay(costs).then_some(HYPERCUBE);
+            return self.ring_pays(costs).then_some("ring").or_else(exchanged);
         }
         if self.parts_stay_whole(costs) {
             return self.halves_pay(costs).then_some(HYPERCUBE);
@@ -306,21 +306,17 @@ impl Problem {
 
     /// Whether parts of one size had better be exchanged than handed around: powers of two of ranks have as many rounds and
     /// bytes either way, but a partner's data bring the word, too, that one's own have come, which otherwise are a packet more.
-    /// Over TCP, on two cores, 1 to 64 KiB take 0.95 to 1.02 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01.
+    /// Over TCP, on two cores, 4 to 64 KiB take 0.95 to 1.02 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01;
+    /// 128 KiB, for which [a ring](Self::ring_pays) is taken there, 0.99.
     fn exchanges_pay(&self, costs: &Costs) -> bool {
-        self.p.is_power_of_two() && self.is_crowded_network(costs)
-    }
-
-    /// Whether ranks share cores, several each, and no memory: then processors are what all wait for, and who has fewer messages
-    /// is done first.
-    fn is_crowded_network(&self, costs: &Costs) -> bool {
-        self.apart && costs.crowd > FEW
+        self.p.is_power_of_two() && crowds_network(self.apart, costs)
     }
 
     /// Whether so few ranks have a part that leaving out the others' saves messages: whole parts of all travel in `q`
     /// messages a rank, with something in them or not. Of 1 KiB that one of 8 ranks on two cores has an allgatherv takes
     /// 0.69 to 0.79 of the time, a reduce_scatter 0.71 to 0.75. Where all of it fits a slot, as of more ranks than two nothing else
-    /// was measured; of two, windows in shared memory, 32 KiB to 1 MiB take 0.90 to 1.0 and 0.88 to 1.0.
+    /// was measured; of two, windows in shared memory, 32 KiB to 1 MiB take 0.90 to 1.0 and 0.88 to 1.0, and in a network it is an
+    /// empty message less.
     fn few_have_parts(&self, costs: &Costs) -> bool {
         let as_measured = self.p == 2 || self.bytes <= costs.in_slot();
         (1..=self.q()).contains(&self.around.filled) && as_measured
@@ -339,11 +335,12 @@ impl Problem {
 
     /// Whether parts that are handed out or collected go straight between the root and their ranks: where they are long
     /// the root's link is what all wait for, and a part that goes by other ranks comes later for it. And so where few are
-    /// collected by ranks that share cores: who is on the way has to have its core first.
+    /// collected by ranks that share cores and no memory, without a handshake for each: who is on the way has to have its core
+    /// first.
     fn goes_straight(&self, costs: &Costs) -> bool {
         let hops = if costs.crowd > 1.0 { STRAIGHT } else { 1.0 };
-        let few = self.gathers() && self.p <= COLLECTED_STRAIGHT && self.is_crowded_network(costs);
-        self.is_rooted_in_parts() && (few || self.outlasts_hops(hops, costs))
+        let few = self.gathers() && self.p <= COLLECTED_STRAIGHT && crowds_network(self.apart, costs);
+        self.is_rooted_in_parts() && (few && self.all_wide || self.outlasts_hops(hops, costs))
     }
 
     /// The same where ranks share memory, and cores: nobody waits for a link, and who is on the way has to be woken first.
@@ -408,12 +405,18 @@ impl Problem {
 /// and 0.3 over 36; and ranks leave it so much closer together that a scatter of 1 KiB after it took 0.15 to 0.3 of the
 /// time over 8 and 16 when all of them offered their cores for long.
 pub fn barrier(nested: bool, apart: bool, costs: &Costs) -> &'static str {
-    let crowded = apart && costs.crowd > FEW || costs.shared && costs.crowd > CROWDED;
+    let crowded = crowds_network(apart, costs) || costs.shared && costs.crowd > CROWDED;
     match (nested, crowded) {
         (true, _) => "leader",
         (false, true) => TREE,
         (false, false) => "circulant",
     }
+}
+
+/// Whether ranks share cores, several each, and are `apart` from each other but for these: then processors are what all wait
+/// for, and who has fewer messages is done first.
+fn crowds_network(apart: bool, costs: &Costs) -> bool {
+    apart && costs.crowd > FEW
 }
 
 /// Whether blocks follow each other on a ring, of ranks or of leaders.

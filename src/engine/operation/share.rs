@@ -18,7 +18,7 @@ use crate::transport::{RemoteKey, Transport};
 /// By how many bytes a leg must be longer than what arrives, for the difference to be shared. Of two ranks on
 /// two cores, a broadcast of 64 KiB takes as long either way, one of 256 KiB to 16 MiB half as long.
 const SHARED: usize = 64 << 10;
-/// Bytes of such a leg that are its target's at least.
+/// Bytes of such a leg, where it is stored, that are its target's at least.
 const LEFT: usize = SHARED / 4;
 /// Bytes that are folded in a peer's memory at a time: a peer that shuts down meanwhile waits for no more.
 const STEP: usize = 1 << 20;
@@ -39,7 +39,7 @@ pub struct Lead {
 
 impl Lead {
     const ALL: usize = 64;
-    /// Between a quarter and three: whoever shares a core with others for a while is not judged by that.
+    /// Between one quarter and three quarters: whoever shares a core with others for a while is not judged by that.
     const RANGE: std::ops::RangeInclusive<u8> = 16..=48;
     const OFTEN: i8 = 6;
 
@@ -49,9 +49,9 @@ impl Lead {
         work / Lead::ALL * part + work % Lead::ALL * part / Lead::ALL
     }
 
-    /// The source was through with its part, and the target was with its own, or was not.
-    pub fn learn(&mut self, target_was: bool) {
-        let step = if target_was { -1 } else { 1 };
+    /// The source was through with its part, and the target with its own, or not yet.
+    pub fn learn(&mut self, target_through: bool) {
+        let step = if target_through { -1 } else { 1 };
         self.source_first += step;
         if self.source_first.abs() == Lead::OFTEN {
             let part = self.part.saturating_add_signed(step).clamp(*Lead::RANGE.start(), *Lead::RANGE.end());
@@ -216,10 +216,10 @@ mod tests {
         assert_eq!(Share::of_staged(&vec![block(1); PAYLOAD], 0, Some(8), lead), None);
     }
 
-    /// After so many calls in which the target was through first, or was not.
-    fn lead(calls: usize, target_was: bool) -> Lead {
+    /// After so many calls in which the target was through first, or not.
+    fn lead(calls: usize, target_through: bool) -> Lead {
         (0..calls).fold(Lead::default(), |mut lead, _| {
-            lead.learn(target_was);
+            lead.learn(target_through);
             lead
         })
     }
@@ -255,7 +255,9 @@ mod tests {
                             Share::of_staged(&[block(len)], arriving, Some(unit), lead),
                         ];
                         for Share { first, shown } in shares.into_iter().flatten() {
+                            let grain = if matches!(first, Some(First::Fold(_))) { unit } else { 1 };
                             let Some(First::Put(first) | First::Fold(first)) = first else { continue };
+                            assert!(first.len.is_multiple_of(grain), "an element is folded as a whole");
                             assert!(first.len > 0 && shown[0].len > 0 && first.len + shown[0].len == len);
                         }
                     }

@@ -78,16 +78,21 @@ impl Puts {
         }
     }
 
-    /// Learns from a leg that is shared, and of which this rank has done its part just now, whether the target had done its own.
-    /// Not in a plan of several rounds, where an end has other things to do as well.
+    /// Learns from a leg that is shared, and of which this rank has done its part just now, whether the target was through with
+    /// its own. Where neither has anything else to do in the call, which waits for both; what others carry for this rank is not
+    /// its time.
     pub(super) fn learn(&mut self, round: u32, target: usize, course: &Course, io: &Io) {
-        if course.plan().rounds() > 1 || self.flying > 0 {
+        let nothing_else = course.plan().rounds() == 1 && course.plan().round(round).arrival.is_none();
+        if !(course.attended && nothing_else && self.flying == 0) {
             return;
         }
         let Target { world, channel, ref mut lead, .. } = self.targets[target];
-        let is_unread = self.shown.iter().any(|unread| (unread.round, unread.peer) == (round, world));
-        let Some(expected) = io.slots.expected(channel) else { return };
-        lead.learn(!is_unread || io.slots.has_come(expected));
+        let is_read = self.shown.iter().all(|unread| (unread.round, unread.peer) != (round, world));
+        // The next word from a target that has begun is mostly that it has read.
+        let word_came = || io.slots.expected(channel).map(|word| io.slots.has_come(word));
+        if let Some(target_through) = is_read.then_some(true).or_else(word_came) {
+            lead.learn(target_through);
+        }
     }
 
     /// Whether a target had better read a leg where it lies though a slot has room for it.
