@@ -25,7 +25,7 @@ const COPIES: f64 = 3.0;
 const FEW: f64 = 2.0;
 /// Hops of which a part takes the time on the link, from which on it goes straight between the root and its rank where
 /// ranks share cores. By a tree the root has fewer messages: over 8 and 16 ranks on two cores parts of up to 4 KiB take 0.87
-/// to 1.0 of the time for a scatter, 0.95 to 1.06 for a gather; a scatter of longer ones up to 1.2. They are on the link for two to
+/// to 1.02 of the time for a scatter, 0.95 to 1.07 for a gather; a scatter of longer ones up to 1.2. They are on the link for two to
 /// four hops, by what a put was measured to cost. Of fewer ranks to a core nothing was measured.
 const STRAIGHT: f64 = 3.0;
 /// How many ranks' parts, however short, are collected straight where ranks share cores and no memory: over 8 ranks on two cores
@@ -136,7 +136,7 @@ impl Problem {
     /// it has 2 (p - 1) messages, where others have p in each of q rounds. On the emulated cluster 64 B to 1 KiB take, over
     /// 8, 16 and 36 ranks on two cores, in an allreduce 0.6 of the time of recursive doubling, in an allgather 0.55 to
     /// 0.95, 0.45 to 0.8 and 0.5 to 0.6 of the circulant graph's, in a reduce_scatter 0.5 to 0.75; 4 KiB over 16 and 36
-    /// ranks 0.4 to 0.8, over 8 up to 1.8. By the clock 1 to 4 KiB take 0.89 to 1.01 over 8, 0.66 to 0.96 over 16, and 8 KiB
+    /// ranks 0.4 to 0.8, over 8 up to 1.8. By the clock 1 to 4 KiB take 0.90 to 1.01 over 8, 0.66 to 0.96 over 16, and 8 KiB
     /// 1.4 to 3.1. A broadcast has as many messages either way, but follows the edges of a [barrier] before it: it takes 0.2
     /// to 0.6.
     ///
@@ -306,7 +306,7 @@ impl Problem {
 
     /// Whether parts of one size had better be exchanged than handed around: powers of two of ranks have as many rounds and
     /// bytes either way, but a partner's data bring the word, too, that one's own have come, which otherwise are a packet more.
-    /// Over TCP, on two cores, 4 to 64 KiB take 0.95 to 1.02 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01;
+    /// Over TCP, on two cores, 4 to 64 KiB take 0.97 to 1.01 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01;
     /// 128 KiB, for which [a ring](Self::ring_pays) is taken there, 0.99.
     fn exchanges_pay(&self, costs: &Costs) -> bool {
         self.p.is_power_of_two() && crowds_network(self.apart, costs)
