@@ -296,18 +296,19 @@ fn what_rests_is_shown_from_afar_and_what_is_new_comes_whole() {
     }
 }
 
-/// Elements of a part that has room in a slot, and is worth showing; and one of them that no look finds.
+/// Elements of a part that has room in a slot, and is worth showing; of one that has none; and one of them that no look finds.
 const IN_SLOT: usize = 1024;
+const TOO_LONG: usize = 16 * IN_SLOT;
 const UNSEEN: usize = 777;
 
-/// Calls on windows that are filled alike for three times in a row, but for what no look finds; how many legs were shown though
-/// slots had room.
-fn calls_that_rest(comm: &Communicator) -> u64 {
+/// Calls on windows with such parts that are filled alike for three times in a row, but for what no look finds; how many legs were
+/// shown along lines, and in runs though slots had room.
+fn calls_that_rest(comm: &Communicator, part: usize) -> [u64; 2] {
     let (p, me) = (comm.size() as usize, comm.rank());
-    let [mut whole, mut parts, mut both] = [1, p, 2 * p].map(|parts| comm.window(parts * IN_SLOT).unwrap());
+    let [mut whole, mut parts, mut both] = [1, p, 2 * p].map(|parts| comm.window(parts * part).unwrap());
     for time in 0..24 {
         let root = (time / 6 % p as u64) as Rank;
-        let has = |rank: Rank, i: usize| match i % IN_SLOT {
+        let has = |rank: Rank, i: usize| match i % part {
             UNSEEN => time + u64::from(rank),
             _ => value(rank, time / 3) + i as u64,
         };
@@ -317,20 +318,20 @@ fn calls_that_rest(comm: &Communicator) -> u64 {
             comm.run_window(window, call).unwrap();
         };
         make(&mut whole, Call::broadcast(root));
-        assert!((0..IN_SLOT).all(|i| whole[i] == has(root, i)));
+        assert!((0..part).all(|i| whole[i] == has(root, i)));
         make(&mut whole, Call::reduce(root, Sum));
-        assert!(me != root || (0..IN_SLOT).all(|i| whole[i] == sum(i)));
+        assert!(me != root || (0..part).all(|i| whole[i] == sum(i)));
         make(&mut whole, Call::allreduce(Sum));
-        assert!((0..IN_SLOT).all(|i| whole[i] == sum(i)));
+        assert!((0..part).all(|i| whole[i] == sum(i)));
         make(&mut parts, Call::allgather());
-        assert!((0..p * IN_SLOT).all(|i| parts[i] == has((i / IN_SLOT) as Rank, i)));
+        assert!((0..p * part).all(|i| parts[i] == has((i / part) as Rank, i)));
         make(&mut parts, Call::reduce_scatter_block(Sum));
-        assert!((me as usize * IN_SLOT..).take(IN_SLOT).all(|i| parts[i] == sum(i)));
+        assert!((me as usize * part..).take(part).all(|i| parts[i] == sum(i)));
         make(&mut both, Call::alltoall());
-        let sent = |i: usize| has((i / IN_SLOT) as Rank, me as usize * IN_SLOT + i % IN_SLOT);
-        assert!((0..p * IN_SLOT).all(|i| both[p * IN_SLOT + i] == sent(i)));
+        let sent = |i: usize| has((i / part) as Rank, me as usize * part + i % part);
+        assert!((0..p * part).all(|i| both[p * part + i] == sent(i)));
     }
-    shown::BY_LINE.get() + shown::BY_RUN.get()
+    [shown::BY_LINE.get(), shown::BY_RUN.get()]
 }
 
 #[test]
@@ -338,12 +339,30 @@ fn calls_that_rest(comm: &Communicator) -> u64 {
 fn what_rests_is_shown_though_a_slot_has_room_for_it() {
     for p in [2, 3, 5] {
         for end in [far, as_it_is] {
-            let shown = on_threads(sharing(p, end), |comm| calls_that_rest(&comm));
-            assert!(shown.iter().all(|&legs| legs > 0), "{p} ranks: {shown:?}");
+            let shown = on_threads(sharing(p, end), |comm| calls_that_rest(&comm, IN_SLOT));
+            assert!(shown.iter().all(|&[line, run]| line + run > 0), "{p} ranks: {shown:?}");
         }
         for seed in 0..4 {
-            on_threads(Communicator::loopback(p, seed).unwrap(), |comm| calls_that_rest(&comm));
+            on_threads(Communicator::loopback(p, seed).unwrap(), |comm| calls_that_rest(&comm, IN_SLOT));
         }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn two_ranks_exchange_what_is_long_along_a_line_and_come_back_to_the_run_from_anywhere() {
+    let alone = |comm: Communicator| {
+        comm.world.engine().give_a_core();
+        calls_that_rest(&comm, TOO_LONG)
+    };
+    for end in [far, as_it_is] {
+        let shown = on_threads(sharing(2, end), alone);
+        // The sums of 23 calls again, where nobody has lost patience.
+        assert!(shown.iter().all(|&[line, run]| line > 0 && run == 0), "{shown:?}");
+    }
+    on_threads(faulty_sharing(2), alone);
+    for seed in 0..8 {
+        on_threads(Communicator::loopback(2, seed).unwrap(), alone);
     }
 }
 
@@ -442,6 +461,14 @@ fn with_windows_and_with_slices(comms: Vec<Communicator>) {
             data = from(value(me, time), len).collect();
             make(&comm, &mut data, Call::reduce(root, Sum), in_window);
             assert!(me != root || data.into_iter().eq((0..len as u64).map(|i| sum(time, i))));
+            let (part, own) = (len / 2, me as usize * (len / 2));
+            data = vec![u64::MAX; p as usize * part];
+            data.iter_mut().skip(own).take(part).zip(value(me, time)..).for_each(|(one, value)| *one = value);
+            make(&comm, &mut data, Call::allgather(), in_window);
+            assert!(data.into_iter().eq((0..p).flat_map(|rank| from(value(rank, time), part))));
+            data = from(value(me, time), p as usize * part).collect();
+            make(&comm, &mut data, Call::reduce_scatter_block(Sum), in_window);
+            assert!((own..own + part).all(|i| data[i] == sum(time, i as u64)));
             set(&mut shared, from(value(me, time), SHARED));
             shared.run().unwrap();
             assert!(shared.window().unwrap().iter().copied().eq(from(value(0, time), SHARED)));

@@ -9,7 +9,7 @@
 //! | `task`, `calls` | what is to be done, and the numbers of the calls that do it |
 //! | [`operation`], [`run`] | a plan being carried out, with and without its memory |
 //! | `mail`, [`slots`], [`notice`], [`call`] | what comes, and how it finds its operation |
-//! | [`rest`], `straight` | calls that are made again, and the small ones of them |
+//! | [`rest`], `straight` | calls that are made again, and those of them that go along a line |
 //! | `wait`, [`patience`], [`vigil`], [`crowd`] | waits: how, under whose eyes, and beside which threads |
 //!
 //! An error is for good: whoever finds one shuts its transport down and tells all other ranks, and

@@ -1,4 +1,4 @@
-//! Small calls that were made before go straight along their [`Line`] of steps.
+//! Small calls that were made before, and exchanges of two ranks, go straight along their [`Line`] of steps.
 //!
 //! To its peers it is the call that it always was, with the same messages in the same slots, but that a leg may be shown
 //! in the place of its message where that is better: then a rank is at its line's end when its peers have read. Whatever
@@ -15,7 +15,9 @@ use super::call::{CREDITS, Call, HEAD, Header, Kind};
 use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
-use super::operation::{Act, Errand, Kept, Line, Operation, Payload, Shown, Step, Trail, Word, shown};
+use super::operation::{
+    Act, Errand, Kept, Line, Operation, Passage, Payload, Shown, Step, Trail, Word, shown,
+};
 use super::rest::{Ask, Recalled};
 use super::slots::{Landed, Slots};
 use super::task::Operands;
@@ -225,10 +227,14 @@ impl Engine {
         let line = walk.line;
         for step in &line.steps {
             let taken = match &step.act {
-                Act::Put { channel, from, may_show } => {
-                    match *may_show && self.is_better_shown(walk.errand, *channel, from) {
-                        true => self.show_when_taken(walk, step, *channel, from)?,
-                        false => self.put_when_taken(walk, step, *channel, from)?,
+                Act::Put { channel, from, passage: Passage::Slot } => {
+                    self.put_when_taken(walk, step, *channel, from)?
+                }
+                Act::Put { channel, from, passage } => {
+                    match (self.is_better_shown(walk.errand, *channel, from, *passage), passage) {
+                        (true, _) => self.show_when_taken(walk, step, *channel, from)?,
+                        (false, Passage::SlotOrShown) => self.put_when_taken(walk, step, *channel, from)?,
+                        (false, _) => false,
                     }
                 }
                 Act::TakeIn { into, landing, channel } => match self.await_message(walk, step, *channel)? {
@@ -271,12 +277,22 @@ impl Engine {
     }
 
     /// Whether a channel's peer had better read what is put where it lies.
-    fn is_better_shown(&mut self, errand: &Errand<'_>, channel: usize, from: &[Segment]) -> bool {
+    fn is_better_shown(
+        &mut self,
+        errand: &Errand<'_>,
+        channel: usize,
+        from: &[Segment],
+        passage: Passage,
+    ) -> bool {
         let call = (errand.call.name(), errand.iteration);
         let peer = self.io.slots.rank_of(channel);
-        errand
-            .region
-            .is_some_and(|region| self.io.may_show(region, peer) && self.io.rests(call, region, from, peer))
+        errand.region.is_some_and(|region| {
+            self.io.may_show(region, peer)
+                && match passage {
+                    Passage::Shown { folded: true } => self.io.is_worth_showing(call, region, from, peer),
+                    _ => self.io.rests(call, region, from, peer),
+                }
+        })
     }
 
     /// Makes a step's put, once there is a slot for it; false where the run is to do that.
@@ -379,7 +395,7 @@ impl Engine {
         landing: Landing,
     ) -> Result<bool> {
         let (memory, start, room) = self.io.slots.payload(message.landed);
-        if message.bytes != step.bytes || step.bytes > room as u64 {
+        if message.bytes != step.bytes || message.runs.is_none() && step.bytes > room as u64 {
             walk.early.messages.push(message);
             return Ok(false);
         }

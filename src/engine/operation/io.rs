@@ -66,6 +66,17 @@ impl Io {
         self.transport.rests(peer, Sight { call, memory: &region.memory, segments })
     }
 
+    /// Whether it is worth while to show these bytes of such a region to a peer, which folds them.
+    pub fn is_worth_showing(
+        &mut self,
+        call: (u64, u32),
+        region: &Region,
+        segments: &[Segment],
+        peer: Rank,
+    ) -> bool {
+        self.transport.is_worth_showing(peer, 0, Some(Sight { call, memory: &region.memory, segments }))
+    }
+
     /// Hands over a put of an operation's data, under a token of its own.
     pub(super) fn put(&mut self, operation: u16, put: Put<'_>) -> Result<Posted> {
         self.tokens.put(&mut *self.transport, Use::Block(operation.into()), put)

@@ -1,4 +1,5 @@
-//! A small call's plan as one line of steps, for when the call is made again.
+//! A call's plan as one line of steps, for when the call is made again: a small call's, or that of two ranks that exchange
+//! what each can read where it lies.
 //!
 //! What a run decides anew at every event, it nearly always decides in the same way: here it is decided once. Every
 //! put stands as early as lockstep allows, before the next arrival in the order of rounds. So ranks that go
@@ -8,6 +9,7 @@
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
+use super::share::is_shared;
 use crate::engine::call::{Call, DataHead};
 use crate::engine::leg::{Stretches, total};
 use crate::engine::task::Operands;
@@ -43,14 +45,14 @@ pub struct Step {
 
 /// What a step does.
 pub enum Act {
-    /// Puts them into a slot of this channel.
+    /// Has them brought to the channel's peer.
     Put {
         /// Its number here.
         channel: usize,
         /// Where they are from.
         from: Segments,
-        /// Whether the channel's peer may read them there instead, as far as the call knows.
-        may_show: bool,
+        /// How they go.
+        passage: Passage,
     },
     /// Takes them in, once they are there.
     TakeIn {
@@ -61,6 +63,27 @@ pub enum Act {
         /// The channel by which they come.
         channel: usize,
     },
+}
+
+/// How a step's bytes go to their target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// Into a slot of its channel.
+    Slot,
+    /// So, or they are shown where that is better.
+    SlotOrShown,
+    /// They are shown, or it is the run's to bring them there.
+    Shown {
+        /// Whether the target folds them, and would else get them in pieces.
+        folded: bool,
+    },
+}
+
+impl Passage {
+    /// Whether no slot has room for the bytes.
+    pub fn is_long(self) -> bool {
+        matches!(self, Passage::Shown { .. })
+    }
 }
 
 /// What a call has done along its line, for the run that goes on from there.
@@ -114,9 +137,10 @@ impl<'e> Errand<'e> {
 }
 
 impl Line {
-    /// Of an operation whose messages travel in slots; `None` where its plan has no such line.
+    /// Of an operation whose messages travel in slots, or which is an [exchange](is_exchange); `None` where its plan has no such
+    /// line.
     pub fn new(course: &Course, io: &Io) -> Option<Line> {
-        if !course.is_small() {
+        if !(course.is_small() || is_exchange(course)) {
             return None;
         }
         let order = order(course.plan())?;
@@ -131,6 +155,18 @@ impl Line {
     pub fn renew(&mut self, errand: &Errand<'_>) {
         self.heads.renumber(errand.call.number, errand.iteration);
     }
+}
+
+/// Whether two ranks do nothing but exchange what is long, and neither has more to do than the other: then each had better read
+/// what the other shows than tell it first where to put that.
+fn is_exchange(course: &Course) -> bool {
+    let plan = course.plan();
+    if plan.rounds() != 1 || course.gait != Gait::Straight {
+        return false;
+    }
+    let Round { put: Some(put), arrival: Some(arrival), .. } = plan.round(0) else { return false };
+    let [put_bytes, arriving] = [Side::Put, Side::Arrival].map(|side| total(&course.stretches(0, side)));
+    put.peer == arrival.peer && !is_shared(put_bytes, arriving) && !is_shared(arriving, put_bytes)
 }
 
 /// The legs of a plan's rounds in the order of their steps; `None` where rounds are many, or an arrival must wait
@@ -178,7 +214,7 @@ fn step(course: &Course, io: &Io, order: &[(u32, Side)]) -> Option<Step> {
             let channel = course.channel(course.plan().round(round).put?.peer, io).ok()?;
             let arrivals = later.iter().filter(|(_, side)| *side == Side::Arrival);
             let may_show = course.may_show(round, arrivals.map(|&(round, _)| round));
-            Act::Put { channel, from: segments(&stretches), may_show }
+            Act::Put { channel, from: segments(&stretches), passage: passage(course, round, may_show)? }
         }
         Side::Arrival => {
             let Round { arrival, landing, .. } = course.plan().round(round);
@@ -187,6 +223,18 @@ fn step(course: &Course, io: &Io, order: &[(u32, Side)]) -> Option<Step> {
         }
     };
     Some(Step { round, bytes, act })
+}
+
+/// How a round's put goes, which the target may read where it lies or not; `None` where that is not for a line.
+fn passage(course: &Course, round: u32, may_show: bool) -> Option<Passage> {
+    match (course.is_small(), may_show) {
+        (true, true) => Some(Passage::SlotOrShown),
+        (true, false) => Some(Passage::Slot),
+        (false, true) => {
+            Some(Passage::Shown { folded: course.plan().round(round).landing != Landing::Store })
+        }
+        (false, false) => None,
+    }
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod turns;
 
 pub use course::{Ends, Pace, Parts, Path, Unequal};
 pub use io::Io;
-pub use line::{Act, Errand, Line, Step, Trail, Word};
+pub use line::{Act, Errand, Line, Passage, Step, Trail, Word};
 pub use payload::{Payload, Shore};
 pub use shown::Shown;
 
@@ -120,7 +120,9 @@ impl Operation {
     /// It is about to be started: of a line that begins with a put, the slot for that is got ready.
     pub fn anticipate(&self, io: &mut Io) {
         let first = self.line.as_ref().and_then(|line| line.as_ref()?.steps.first());
-        if let Some(&Step { bytes, act: Act::Put { channel, .. }, .. }) = first {
+        if let Some(&Step { bytes, act: Act::Put { channel, passage, .. }, .. }) = first
+            && !passage.is_long()
+        {
             io.anticipate(channel, bytes);
         }
     }

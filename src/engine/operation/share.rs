@@ -95,12 +95,17 @@ pub enum First {
     Fold(Stretch),
 }
 
+/// Whether the two ends of a leg of one block share its work, while so many bytes arrive at its source.
+pub fn is_shared(bytes: usize, arriving: usize) -> bool {
+    bytes >= SHARED.saturating_add(arriving)
+}
+
 impl Share {
     /// Of a leg that is stored where it lands, while so many bytes arrive at its source: it puts its part (`lead`) of all
     /// that the two have to copy. `None` where it is to put the whole.
     pub fn of_stored(direct: &[Stretch], arriving: usize, lead: Lead) -> Option<Share> {
         match *direct {
-            [block] if block.len >= SHARED + arriving => {
+            [block] if is_shared(block.len, arriving) => {
                 let put = lead.of(block.len + arriving).min(block.len - LEFT);
                 let (put, shown) = block.split(put / LINE * LINE);
                 Some(Share { first: Some(First::Put(put)), shown: smallvec![shown] })
@@ -117,7 +122,7 @@ impl Share {
             return None;
         }
         Some(match (all, unit) {
-            (&[block], Some(unit)) if block.len >= SHARED + arriving && unit <= SHARED / 2 => {
+            (&[block], Some(unit)) if is_shared(block.len, arriving) && unit <= SHARED / 2 => {
                 let grain = whole_lines(unit);
                 let folded = lead.of(block.len + arriving).saturating_sub(arriving);
                 let (folded, shown) = block.split((folded / grain).max(1) * grain);
