@@ -137,7 +137,7 @@ impl<'e> Errand<'e> {
 }
 
 impl Line {
-    /// Of an operation whose messages travel in slots, or which is an [exchange](is_exchange); `None` where its plan has no such
+    /// Of an operation whose messages travel in slots, or in which two ranks exchange what is long; `None` where its plan has no such
     /// line.
     pub fn new(course: &Course, io: &Io) -> Option<Line> {
         if !(course.is_small() || is_exchange(course)) {
