@@ -142,7 +142,7 @@ measure_circulant_at() { # where collective kind size
         grep '^circulant,') && echo "$rows"
 }
 
-# All the collectives in one start of the library.
+# Collectives in one start of the library.
 measure_peer() { # where library/algorithm collective...
     local cells=0 collective kind size words
     for collective in "${@:3}"; do

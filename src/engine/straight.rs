@@ -1,7 +1,8 @@
 //! Small calls that were made before, and exchanges of two ranks, go straight along their [`Line`] of steps.
 //!
 //! To its peers it is the call that it always was, with the same messages in the same slots, but that a leg may be shown
-//! in the place of its message where that is better: then a rank is at its line's end when its peers have read. Whatever
+//! in the place of its message where that is better, and of an exchange always is, before anybody has said where it might be
+//! put: then a rank is at its line's end when its peers have read. Whatever
 //! is out of the ordinary, such as a put that is not taken, a disagreement, another thread, or a wait that outlasts this
 //! rank's patience, is left to the operation's run: it is told by a [`Trail`] what is done, and finds what has landed
 //! among the messages that wait for a call to begin.
@@ -194,8 +195,15 @@ impl Engine {
     ) -> Result<Gone> {
         let Some(mut line) = line else { return Ok(Gone::So(Trail::default())) };
         line.renew(errand);
-        let gone =
-            if self.is_idle() { self.go_straight(&line, errand) } else { Ok(Gone::So(Trail::default())) };
+        let is_tried = line.is_tried() && self.is_idle();
+        let gone = if is_tried { self.go_straight(&line, errand) } else { Ok(Gone::So(Trail::default())) };
+        if is_tried && !matches!(gone, Ok(Gone::All)) {
+            line.was_left();
+        }
+        #[cfg(test)]
+        if line.is_long {
+            count_exchange(&gone);
+        }
         if let Some(owner) = owner(self) {
             owner.return_line(line);
         }
@@ -289,8 +297,11 @@ impl Engine {
         errand.region.is_some_and(|region| {
             self.io.may_show(region, peer)
                 && match passage {
+                    Passage::Slot => false,
                     Passage::Shown { folded: true } => self.io.is_worth_showing(call, region, from, peer),
-                    _ => self.io.rests(call, region, from, peer),
+                    Passage::SlotOrShown | Passage::Shown { folded: false } => {
+                        self.io.rests(call, region, from, peer)
+                    }
                 }
         })
     }
@@ -375,7 +386,7 @@ impl Engine {
             return Ok(Some(message));
         }
         loop {
-            match self.listen(walk, Some((channel, step.bytes)))? {
+            match self.listen(walk, Some((channel, walk.line.expected(step))))? {
                 Heard::Message(message) if message.round == step.round => return Ok(Some(message)),
                 Heard::Message(message) => walk.early.messages.push(message),
                 Heard::Other => {}
@@ -571,6 +582,16 @@ impl Engine {
             let header = Header { kind: message.kind(), call, iteration };
             self.waiting.push(Waiting { channel: landed.channel, header, kept: Kept::InSlot(landed) });
         }
+    }
+}
+
+#[cfg(test)]
+fn count_exchange(gone: &Result<Gone>) {
+    let [all, left] = shown::EXCHANGES.get();
+    match gone {
+        Ok(Gone::All) => shown::EXCHANGES.set([all + 1, left]),
+        Ok(Gone::So(trail)) if trail.steps > 0 => shown::EXCHANGES.set([all, left + 1]),
+        _ => {}
     }
 }
 

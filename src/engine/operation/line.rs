@@ -10,7 +10,8 @@ use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
 use super::share::is_shared;
-use crate::engine::call::{Call, DataHead};
+use super::shown::SHOWN_FOR_SLOT;
+use crate::engine::call::{Call, DataHead, shown_bytes};
 use crate::engine::leg::{Stretches, total};
 use crate::engine::task::Operands;
 use crate::fold::Fold;
@@ -20,6 +21,9 @@ use crate::transport::{Gait, Region};
 
 /// Rounds of the longest line: the plans of small calls have fewer, but for chains of many ranks.
 const MOST_ROUNDS: u32 = 64;
+
+/// Of so many calls one tries a line of what is long that was left.
+const AGAIN: u32 = 16;
 
 /// The steps of one rank.
 pub struct Line {
@@ -31,13 +35,19 @@ pub struct Line {
     pub arrivals: u64,
     /// What is awaited comes [soon](super::Pace::soon).
     pub soon: bool,
+    /// Whether it is an exchange of what does not go in slots.
+    pub is_long: bool,
+    /// How many calls there were that might have gone along it.
+    calls: u32,
+    /// One has left it on the way: the next ones are the run's.
+    put_off: bool,
 }
 
 /// A message that is sent or taken in.
 pub struct Step {
     /// Of which round.
     pub round: u32,
-    /// How many bytes it has.
+    /// How many bytes it has, or shows.
     pub bytes: u64,
     /// What is done with them.
     pub act: Act,
@@ -74,16 +84,9 @@ pub enum Passage {
     SlotOrShown,
     /// They are shown, or it is the run's to bring them there.
     Shown {
-        /// Whether the target folds them, and would else get them in pieces.
+        /// Whether the target folds them, as this rank does with what it gets: it would else get them in pieces.
         folded: bool,
     },
-}
-
-impl Passage {
-    /// Whether no slot has room for the bytes.
-    pub fn is_long(self) -> bool {
-        matches!(self, Passage::Shown { .. })
-    }
 }
 
 /// What a call has done along its line, for the run that goes on from there.
@@ -148,7 +151,27 @@ impl Line {
         let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
         let steps = (0..order.len()).map(|at| step(course, io, &order[at..]));
         let (heads, steps) = (DataHead::new(course.call), steps.collect::<Option<_>>()?);
-        Some(Line { heads, steps, arrivals, soon: course.pace.soon })
+        let is_long = !course.is_small();
+        Some(Line { heads, steps, arrivals, soon: course.pace.soon, is_long, calls: 0, put_off: false })
+    }
+
+    /// Whether the next call goes along it. After one that has left it those are the run's up to a call that both ranks count
+    /// alike: if each tried again so many calls later than it had left, they might try at different ones for ever.
+    pub fn is_tried(&mut self) -> bool {
+        self.calls = self.calls.wrapping_add(1);
+        self.put_off &= !self.calls.is_multiple_of(AGAIN);
+        !self.put_off
+    }
+
+    /// A call has left it on the way. Where one rank shows what is long and the other does not, that one has both copies to make,
+    /// of which each makes one in a run.
+    pub fn was_left(&mut self) {
+        self.put_off = self.is_long;
+    }
+
+    /// How many bytes a step's message has, mostly.
+    pub fn expected(&self, step: &Step) -> u64 {
+        if self.is_long { shown_bytes(1) as u64 } else { step.bytes }
     }
 
     /// Makes it another call's of the same signature, or another start's.
@@ -157,7 +180,7 @@ impl Line {
     }
 }
 
-/// Whether two ranks do nothing but exchange what is long, and neither has more to do than the other: then each had better read
+/// Whether two ranks do nothing but exchange what goes directly, and neither has more to do than the other: then each had better read
 /// what the other shows than tell it first where to put that.
 fn is_exchange(course: &Course) -> bool {
     let plan = course.plan();
@@ -166,7 +189,8 @@ fn is_exchange(course: &Course) -> bool {
     }
     let Round { put: Some(put), arrival: Some(arrival), .. } = plan.round(0) else { return false };
     let [put_bytes, arriving] = [Side::Put, Side::Arrival].map(|side| total(&course.stretches(0, side)));
-    put.peer == arrival.peer && !is_shared(put_bytes, arriving) && !is_shared(arriving, put_bytes)
+    let are_long = put_bytes.min(arriving) >= SHOWN_FOR_SLOT;
+    put.peer == arrival.peer && are_long && !is_shared(put_bytes, arriving) && !is_shared(arriving, put_bytes)
 }
 
 /// The legs of a plan's rounds in the order of their steps; `None` where rounds are many, or an arrival must wait
@@ -211,7 +235,12 @@ fn step(course: &Course, io: &Io, order: &[(u32, Side)]) -> Option<Step> {
     let bytes = total(&stretches) as u64;
     let act = match side {
         Side::Put => {
-            let channel = course.channel(course.plan().round(round).put?.peer, io).ok()?;
+            let peer = course.plan().round(round).put?.peer;
+            // A narrow one has no room to show several runs.
+            let channel = match course.is_small() {
+                true => course.channel(peer, io).ok()?,
+                false => io.slots.wide(course.world(peer))?,
+            };
             let arrivals = later.iter().filter(|(_, side)| *side == Side::Arrival);
             let may_show = course.may_show(round, arrivals.map(|&(round, _)| round));
             Act::Put { channel, from: segments(&stretches), passage: passage(course, round, may_show)? }

@@ -3,7 +3,7 @@
 //! Two paths, chosen by the caller as a function of the call's signature, so that all ranks choose
 //! alike: legs travel in slots (small messages, no handshake, but for what is better shown), or they are put straight into their
 //! place in the target's memory, once the target has said that it is ready and where; what a target can read where it
-//! lies is shown to it, and may be before. What is folded, and
+//! lies is shown to it, and may be before it has said so. What is folded, and
 //! small blocks that travel together, go through staging slots ([`super::intake`] takes them out).
 //!
 //! What is put and what is put here are two rooms that know nothing of each other: they meet in the run.
@@ -117,11 +117,11 @@ impl Operation {
         self.line.get_or_insert_with(|| Line::new(&self.course, io).map(Box::new)).take()
     }
 
-    /// It is about to be started: of a line that begins with a put, the slot for that is got ready.
+    /// It is about to be started: of a line that begins with a message, the slot for that is got ready.
     pub fn anticipate(&self, io: &mut Io) {
-        let first = self.line.as_ref().and_then(|line| line.as_ref()?.steps.first());
-        if let Some(&Step { bytes, act: Act::Put { channel, passage, .. }, .. }) = first
-            && !passage.is_long()
+        let line = self.line.iter().flatten().find(|line| !line.is_long);
+        if let Some(&Step { bytes, act: Act::Put { channel, .. }, .. }) =
+            line.and_then(|line| line.steps.first())
         {
             io.anticipate(channel, bytes);
         }
