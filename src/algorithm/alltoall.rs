@@ -1,11 +1,11 @@
 //! All-to-all, from every rank a block for every rank: direct, by the ring or in pairs, and by storing and
-//! forwarding.
+//! forwarding, along the bits of a distance or in two phases.
 //!
 //! The block from `s` for `t` is `s p + t`. A rank's block for itself does not travel.
 
+use crate::plan::digits::Digits;
 use crate::plan::{Blocks, Landing, Leg, Needs, Plan, Round, Side};
 use crate::rank::{Place, Rank, Ways};
-use crate::schedule::Skips;
 
 /// The most ranks of which the pairs can be numbered.
 pub const MOST: u32 = u16::MAX as u32;
@@ -71,57 +71,60 @@ impl Plan for Direct {
     }
 }
 
-/// Each block by the skips that its distance is the sum of, the largest first: `⌈log₂ p⌉` rounds, each with
-/// about half of a rank's blocks.
+/// Each block by the digits that its distance is the sum of, the highest first; blocks that take the same step go together.
 ///
-/// For powers of two of ranks the hypercube's algorithm (Johnsson and Ho, doi:10.1109/12.29465), in which partners exchange;
-/// else that of Bruck, Ho, Kipnis, Upfal and Weathersby, doi:10.1109/71.642949, with the circulant graph's skips in place of its
-/// powers of two.
-/// Where a block lies on its way is [`Relay`](crate::plan::layout::Relay)'s. O(log p) memory, O(1) for a round.
+/// With [binary digits](Digits::binary) `⌈log₂ p⌉` rounds, each with about half of a rank's blocks: for powers of two of
+/// ranks the hypercube's algorithm (Johnsson and Ho, doi:10.1109/12.29465), in which partners exchange; else that of Bruck, Ho,
+/// Kipnis, Upfal and Weathersby, doi:10.1109/71.642949, with the circulant graph's skips in place of its powers of two. With
+/// [two digits](Digits::two) a message to each row, and then one to each rank of a row, about `2 √p` in all, each of about
+/// `√p` blocks: Bruck et al.'s radix of `√p`, for any number of ranks what Kumar et al. do on a square mesh.
+/// Where a block lies on its way is [`Relay`](crate::plan::layout::Relay)'s. O(rounds) memory, O(log p) for a round.
 pub struct StoreAndForward {
     place: Place,
-    ways: Ways,
-    skips: Skips,
+    digits: Digits,
+    steps: Vec<Step>,
+}
+
+/// What a rank sends, and gets, in one round.
+#[derive(Clone, Copy)]
+struct Step {
+    level: u32,
+    /// How far it reaches.
+    reach: u32,
+    /// The first round of its level: the others wait for no more than that.
+    first: u32,
 }
 
 impl StoreAndForward {
     /// The plan of `place.rank`.
-    pub fn new(place: Place) -> Self {
-        StoreAndForward { place, ways: Ways::among(place.size), skips: Skips::new(place.size) }
+    pub fn new(place: Place, digits: Digits) -> Self {
+        let mut steps = Vec::new();
+        for level in (0..digits.levels()).rev() {
+            let first = steps.len() as u32;
+            let reach = |digit| digit * digits.weight(level);
+            steps.extend((1..=digits.largest(level)).map(|digit| Step { level, reach: reach(digit), first }));
+        }
+        StoreAndForward { place, digits, steps }
     }
 
-    /// The skip of a round, by its number.
-    fn level(&self, i: u32) -> u32 {
-        self.rounds() - 1 - i
+    fn step(&self, i: u32) -> Step {
+        self.steps[i as usize]
     }
 
-    /// Names the blocks that go from `rank` over skip `k`: those of which the distance has that skip in it,
-    /// and which have come here over the larger ones.
-    fn each_from(&self, rank: Rank, k: u32, each: &mut dyn FnMut(u32)) {
-        let p = self.place.size;
+    /// Names the blocks that take a step from `rank`: those of which the distance has that digit on its level, and which have
+    /// come here by the digits above it.
+    fn each_from(&self, rank: Rank, step: Step, each: &mut dyn FnMut(u32)) {
+        let (p, ways) = (self.place.size, self.digits.ways());
         let mut gone = 0;
         while gone < p {
-            let len = self.distances_from(gone, k + 1);
-            let start = self.ways.before(rank, gone);
-            for distance in gone + self.skips.skip(k)..gone + len {
-                each(start * p + self.ways.after(start, distance));
+            let end = gone + self.digits.distances_from(gone, step.level + 1);
+            let start = ways.before(rank, gone);
+            let first = gone + step.reach;
+            for distance in first..end.min(first + self.digits.weight(step.level)) {
+                each(start * p + ways.after(start, distance));
             }
-            gone += len;
+            gone = end;
         }
-    }
-
-    /// How many distances have `gone` as the sum of their skips from `level` on: those from there.
-    fn distances_from(&self, gone: u32, level: u32) -> u32 {
-        let (mut rest, mut len) = (gone, self.place.size);
-        for k in (level..self.rounds()).rev() {
-            let skip = self.skips.skip(k);
-            if rest >= skip {
-                (rest, len) = (rest - skip, len - skip);
-            } else {
-                len = len.min(skip);
-            }
-        }
-        len
     }
 }
 
@@ -131,7 +134,7 @@ impl Plan for StoreAndForward {
     }
 
     fn rounds(&self) -> u32 {
-        self.skips.rounds()
+        self.steps.len() as u32
     }
 
     fn blocks(&self) -> u32 {
@@ -139,23 +142,23 @@ impl Plan for StoreAndForward {
     }
 
     fn round(&self, i: u32) -> Round {
-        let (rank, k) = (self.place.rank, self.level(i));
+        let (rank, Step { reach, first, .. }) = (self.place.rank, self.step(i));
         let leg = |peer| Some(Leg { peer, blocks: Blocks::Many });
         Round {
-            put: leg(self.ways.after(rank, self.skips.skip(k))),
-            arrival: leg(self.ways.before(rank, self.skips.skip(k))),
-            needs: if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) },
+            put: leg(self.digits.ways().after(rank, reach)),
+            arrival: leg(self.digits.ways().before(rank, reach)),
+            needs: if first == 0 { Needs::Nothing } else { Needs::AllBefore(first) },
             landing: Landing::Store,
         }
     }
 
     fn many(&self, i: u32, side: Side, each: &mut dyn FnMut(u32)) {
-        let k = self.level(i);
+        let step = self.step(i);
         let from = match side {
             Side::Put => self.place.rank,
-            Side::Arrival => self.ways.before(self.place.rank, self.skips.skip(k)),
+            Side::Arrival => self.digits.ways().before(self.place.rank, step.reach),
         };
-        self.each_from(from, k, each)
+        self.each_from(from, step, each)
     }
 }
 
@@ -166,7 +169,7 @@ mod tests {
     use crate::collective::Collective;
     use crate::plan::compose::InStep;
     use crate::plan::each_block;
-    use crate::plan::layout::{HandedOn, Layout, Relay, hops};
+    use crate::plan::layout::{HandedOn, Layout, Relay};
     use crate::plan::lockstep::{self, Claims};
 
     #[test]
@@ -186,10 +189,11 @@ mod tests {
 
     #[test]
     fn a_relay_has_a_block_where_the_plan_puts_it_from_and_where_it_ends() {
-        for p in 1..40 {
-            let plans: Vec<_> = (0..p).map(|rank| StoreAndForward::new(Place { rank, size: p })).collect();
-            let relays: Vec<_> = (0..p).map(|rank| Relay::new(Place { rank, size: p }, 1)).collect();
-            let skips = Skips::new(p);
+        for digits in (1..40).flat_map(|p| [(p, Digits::binary(p)), (p, Digits::two(p))]) {
+            let (p, digits) = digits;
+            let places = || (0..p).map(|rank| Place { rank, size: p });
+            let plans: Vec<_> = places().map(|place| StoreAndForward::new(place, digits.clone())).collect();
+            let relays: Vec<_> = places().map(|place| Relay::new(place, digits.clone(), 1)).collect();
             let mut at = std::collections::HashMap::new();
             for i in 0..plans[0].rounds() {
                 for (rank, plan) in (0..p).zip(&plans) {
@@ -205,8 +209,16 @@ mod tests {
             for (block, end) in at {
                 let (from, to) = (block / p, block % p);
                 assert_eq!(end, (to, relays[to as usize].end(from)));
-                assert!(hops(&skips, Ways::among(p).distance(from, to)) > 0);
+                assert!(digits.steps(digits.distance(from, to)) > 0);
             }
+        }
+    }
+
+    #[test]
+    fn in_two_phases_there_are_about_two_roots_of_all_ranks_messages() {
+        for p in 1..400 {
+            let plan = StoreAndForward::new(Place { rank: p / 2, size: p }, Digits::two(p));
+            assert!(f64::from(plan.rounds()) <= 2.13 * f64::from(p).sqrt(), "{p} ranks: {}", plan.rounds());
         }
     }
 }

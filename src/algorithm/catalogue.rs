@@ -21,7 +21,9 @@ use super::torus::Torus;
 use super::tree::{HandOver, Load, Tree};
 use super::{Entry, Nesting, Shape, Span};
 use crate::collective::Collective::{self, *};
+use crate::plan::Plan;
 use crate::plan::compose::{Landed, Reversed, Then};
+use crate::plan::digits::Digits;
 use crate::rank::Ways;
 
 /// Every algorithm there is. A collective's first is its default where nothing speaks against it.
@@ -136,6 +138,7 @@ const PLAIN: Entry = Entry {
     near: true,
     span: Span::Whole,
     scattered: false,
+    digits: None,
     exchanges: false,
     nesting: Nesting::None,
     several_leaders: false,
@@ -157,6 +160,10 @@ fn all_broadcast(shape: &Shape) -> AllBroadcast {
 
 fn ring(shape: &Shape) -> Ring {
     Ring::in_blocks(shape.place, shape.blocks, shape.present.clone())
+}
+
+fn forwarded(shape: &Shape, digits: fn(u32) -> Digits) -> Box<dyn Plan> {
+    Box::new(StoreAndForward::new(shape.place, digits(shape.place.size)))
 }
 
 fn linear(shape: &Shape, load: Load) -> Linear {
@@ -537,17 +544,35 @@ const ALLTOALL_DIRECT: &[Entry] = &[
     },
 ];
 
-const ALLTOALL_RELAYED: &[Entry] = &[Entry {
-    name: "store-and-forward",
-    rounds: "q",
-    volume: "m q / 2",
-    source: "Johnsson and Ho, doi:10.1109/12.29465; any p: Bruck et al., doi:10.1109/71.642949",
-    restriction: PAIRS,
-    fits: countable_pairs,
-    scattered: true,
-    build: |shape| Box::new(StoreAndForward::new(shape.place)),
-    ..PLAIN
-}];
+const ALLTOALL_RELAYED: &[Entry] = &[
+    Entry {
+        name: "store-and-forward",
+        rounds: "q",
+        volume: "m q / 2",
+        source: "Johnsson and Ho, doi:10.1109/12.29465; any p: Bruck et al., doi:10.1109/71.642949",
+        restriction: PAIRS,
+        fits: countable_pairs,
+        span: Span::Half,
+        scattered: true,
+        digits: Some(Digits::binary),
+        build: |shape| forwarded(shape, Digits::binary),
+        ..PLAIN
+    },
+    Entry {
+        name: "two-phase",
+        rounds: "r + ⌈p / r⌉ - 2",
+        volume: "m (2 - 1 / r - 1 / ⌈p / r⌉)",
+        source: "Bruck et al., doi:10.1109/71.642949, radix √p; Kumar et al., Basic Communication Operations: on a mesh",
+        restriction: PAIRS,
+        near: false,
+        fits: countable_pairs,
+        span: Span::Row,
+        scattered: true,
+        digits: Some(Digits::two),
+        build: |shape| forwarded(shape, Digits::two),
+        ..PLAIN
+    },
+];
 
 const BARRIER: &[Entry] = &[
     Entry {
@@ -579,8 +604,9 @@ mod tests {
     use crate::algorithm::{named, of, torus};
     use crate::collective::Numbering;
     use crate::engine::notice::{MAX_BLOCKS, MAX_ROUNDS};
+    use crate::plan::digits::row;
     use crate::plan::lockstep::Breach;
-    use crate::plan::{Plan, Side, each_block};
+    use crate::plan::{Side, each_block};
     use crate::rank::{Place, Rank};
     use crate::schedule::Skips;
     use crate::select;
@@ -707,6 +733,7 @@ mod tests {
             "n (p - 1)" => n * (p - 1),
             "2 (p - 1)" => 2 * (p - 1),
             "a + b - 2" => a + b - 2,
+            "r + ⌈p / r⌉ - 2" => row(p) + p.div_ceil(row(p)) - 2,
             "2 (a + b - 2)" => 2 * (a + b - 2),
             "⌊log₂ p⌋, of other p than powers of two: 2 more" => {
                 p.ilog2() + if p.is_power_of_two() { 0 } else { 2 }
@@ -804,6 +831,7 @@ mod tests {
                 let most = match (entry.span, entry.relays()) {
                     (Span::Part, _) => parts,
                     (Span::Half, _) => (ranks / 2).max(1) * parts,
+                    (Span::Row, _) => row(p),
                     (Span::Whole, true) => p.max(parts * parts),
                     (Span::Whole, false) => continue,
                 };

@@ -34,6 +34,7 @@ use promise::Promise;
 
 use crate::collective::{Collective, Numbering};
 use crate::plan::Plan;
+use crate::plan::digits::Digits;
 use crate::plan::lockstep::{self, Breach, Claims};
 use crate::rank::{Place, Rank};
 use crate::schedule::Graph;
@@ -45,7 +46,8 @@ pub struct Entry {
     pub collective: Collective,
     /// Its own name.
     pub name: &'static str,
-    /// How many rounds, in terms of p ranks, n blocks, q = ⌈log₂ p⌉ and the torus' sides a and b.
+    /// How many rounds, in terms of p ranks, n blocks, q = ⌈log₂ p⌉, the torus' sides a and b, and r ranks in a row,
+    /// about √p.
     pub rounds: &'static str,
     /// What the busiest rank puts, in terms of the message m: a vector, all parts together, or in an
     /// all-to-all all that one rank has for others.
@@ -65,6 +67,8 @@ pub struct Entry {
     pub span: Span,
     /// Whether blocks that travel together lie apart in memory.
     pub scattered: bool,
+    /// By which digits of its distance each block of an all-to-all is handed on, where it is.
+    pub digits: Option<fn(u32) -> Digits>,
     /// Whether two ranks put each other the same block in one round and fold it: only where what is put is
     /// copied first.
     pub exchanges: bool,
@@ -83,6 +87,8 @@ pub enum Span {
     Part,
     /// The parts of half the ranks.
     Half,
+    /// The parts of a row, or column, of the ranks: about `√p`.
+    Row,
     /// Everything; of an all-to-all by groups what one has for another, if that is more.
     Whole,
 }

@@ -289,9 +289,9 @@ impl Communicator {
 
     /// Where blocks that are handed on lie, in a workspace of their own.
     pub(super) fn handed_on(&self, problem: &Problem, entry: &Entry) -> Box<dyn HandedOn> {
-        match entry.is_nested() {
-            true => Box::new(Stopovers::new(self.place, &self.groups, problem.largest)),
-            false => Box::new(Relay::new(self.place, problem.largest)),
+        match entry.digits {
+            Some(digits) => Box::new(Relay::new(self.place, digits(self.size()), problem.largest)),
+            None => Box::new(Stopovers::new(self.place, &self.groups, problem.largest)),
         }
     }
 }

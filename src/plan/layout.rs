@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::Side;
+use super::digits::Digits;
 use super::partition::Partition;
-use crate::rank::{Place, Rank, Ways};
-use crate::schedule::Skips;
+use crate::rank::{Place, Rank};
 
 /// Where this rank has each block.
 pub trait Layout: Send {
@@ -144,71 +144,65 @@ pub trait HandedOn: Layout {
     fn end(&self, from: Rank) -> Range<u64>;
 }
 
-/// Parts for pairs of ranks that are handed on from rank to rank, one skip after another: a place of
-/// its own for each distance that a block has to go and each hop of its way, so that nothing lands on
-/// what is still to be put. `p (q + 1)` places of `bytes` bytes.
+/// Parts for pairs of ranks that are handed on from rank to rank, one digit of their distance after another: a place of
+/// its own for each distance that a block has to go and each number of steps that it has gone, so that nothing lands on
+/// what is still to be put. With `d` digits `p (d + 1)` places of `bytes` bytes.
 pub struct Relay {
     place: Place,
-    ways: Ways,
-    skips: Skips,
+    digits: Digits,
     bytes: u64,
 }
 
 impl Relay {
     /// Of `place.rank`; all blocks have the same size.
-    pub fn new(place: Place, bytes: u64) -> Self {
-        Relay { place, ways: Ways::among(place.size), skips: Skips::new(place.size), bytes }
+    pub fn new(place: Place, digits: Digits, bytes: u64) -> Self {
+        Relay { place, digits, bytes }
     }
 
-    /// How far a block goes from its first rank to its last, and how far it has come.
+    /// How far a block goes from its first rank to its last, and in how many steps it has come here.
     fn way(&self, block: u32) -> (u32, u32) {
         let (from, to) = (block / self.place.size, block % self.place.size);
-        (self.ways.distance(from, to), self.ways.distance(from, self.place.rank))
+        let come = self.digits.steps(self.digits.distance(from, self.place.rank));
+        (self.digits.distance(from, to), come)
     }
 
-    fn at(&self, distance: u32, hop: u32) -> Range<u64> {
-        let place = u64::from(distance) * u64::from(self.skips.rounds() + 1) + u64::from(hop);
+    /// What goes on to neighbouring distances after as many steps lies together.
+    fn at(&self, distance: u32, steps: u32) -> Range<u64> {
+        let place = u64::from(steps) * u64::from(self.place.size) + u64::from(distance);
         place * self.bytes..(place + 1) * self.bytes
     }
 }
 
+/// How many blocks a rank of `p` has room for: each may lie here after any number of steps.
+pub fn places_for_relay(p: u32, digits: &Digits) -> u64 {
+    u64::from(p) * u64::from(digits.levels() + 1)
+}
+
 impl Layout for Relay {
     fn source(&self, block: u32) -> Range<u64> {
-        let (distance, travelled) = self.way(block);
-        self.at(distance, hops(&self.skips, travelled))
+        let (distance, steps) = self.way(block);
+        self.at(distance, steps)
     }
 
     fn remote(&self, block: u32) -> u64 {
-        let (distance, travelled) = self.way(block);
-        self.at(distance, hops(&self.skips, travelled) + 1).start
+        let (distance, steps) = self.way(block);
+        self.at(distance, steps + 1).start
     }
 }
 
 impl HandedOn for Relay {
     fn size(&self) -> u64 {
-        u64::from(self.place.size) * u64::from(self.skips.rounds() + 1) * self.bytes
+        places_for_relay(self.place.size, &self.digits) * self.bytes
     }
 
     fn start(&self, to: Rank) -> Range<u64> {
-        self.at(self.ways.distance(self.place.rank, to), 0)
+        self.at(self.digits.distance(self.place.rank, to), 0)
     }
 
     fn end(&self, from: Rank) -> Range<u64> {
-        let distance = self.ways.distance(from, self.place.rank);
-        self.at(distance, hops(&self.skips, distance))
+        let distance = self.digits.distance(from, self.place.rank);
+        self.at(distance, self.digits.steps(distance))
     }
-}
-
-/// How many skips, each a different one, a distance is the sum of (Träff's digits: the largest first).
-pub fn hops(skips: &Skips, distance: u32) -> u32 {
-    let (mut rest, mut hops) = (distance, 0);
-    for k in (0..skips.rounds()).rev() {
-        if rest >= skips.skip(k) {
-            rest -= skips.skip(k);
-            hops += 1;
-        }
-    }
-    hops
 }
 
 #[cfg(test)]
@@ -231,8 +225,9 @@ mod tests {
 
     #[test]
     fn what_lands_in_a_relay_never_lies_where_something_else_does() {
-        for p in 1..40 {
-            let relay = Relay::new(Place { rank: p / 2, size: p }, 1);
+        let digits = (1..40).flat_map(|p| [Digits::binary(p), Digits::two(p)].map(|digits| (p, digits)));
+        for (p, digits) in digits {
+            let relay = Relay::new(Place { rank: p / 2, size: p }, digits, 1);
             let starts: Vec<_> = (0..p).map(|to| relay.start(to).start).collect();
             let ends: Vec<_> = (0..p).map(|from| relay.end(from).start).collect();
             let all = |places: &[u64]| places.iter().collect::<std::collections::BTreeSet<_>>().len();

@@ -11,6 +11,7 @@
 
 pub mod compose;
 pub mod contributions;
+pub mod digits;
 pub mod layout;
 pub mod lockstep;
 pub mod partition;

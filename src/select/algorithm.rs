@@ -1,16 +1,22 @@
 //! Which algorithm.
 #![forbid(unsafe_code)]
 
-use super::costs::{COPY, Costs, HANDSHAKE, many};
+use super::costs::{COPY, Costs, HANDSHAKE};
 use super::{Problem, SMALL};
 use crate::algorithm::{Entry, Nesting, Span};
 use crate::collective::Collective;
+use crate::plan::digits::Digits;
 
-/// What each further message of an all-to-all costs, in terms of a block's cost and of the crowd that it makes work:
-/// where ranks have cores of their own, which is assumed, and where they share them. Over TCP on two cores blocks that are
-/// handed on pay up to 4 KiB over 8 ranks, to 16 KiB over 16, and to 64 KiB over 36; with 1.0 they are up to 2 to 4, 15
-/// to 28 and 50 to 90 KiB, as a put was measured.
-const MESSAGE: (f64, f64) = (0.7, 1.0);
+/// What a message of an all-to-all costs where ranks have cores of their own, in terms of a block's cost: assumed.
+const MESSAGE: f64 = 0.7;
+/// The same where they share them, in terms of a put's latency and the [crowd](Costs::crowd) to the power of 1.5: fitted, over TCP
+/// on two cores, by the clock.
+const MESSAGE_IN_CROWD: f64 = 0.32;
+/// Of messages and bytes, how much of what takes less comes on top of what takes more: fitted likewise. Blocks that are handed on
+/// [bit by bit](Digits::binary) take 0.8 to 0.9 of the time that they take straight for up to 4 KiB over 8 ranks, 0.56 to 0.72 for
+/// up to 8 KiB over 16, 0.3 to 0.5 for up to 16 KiB over 36; [in two phases](Digits::two) 0.78 for 8 KiB over 8, 0.62 and 0.84 for
+/// 12 and 16 KiB over 16, 0.52 and 0.98 for 32 and 64 KiB over 36; twice as many bytes take longer than straight.
+const MEANWHILE: f64 = 0.6;
 /// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
 const WITHIN: f64 = 0.25;
 /// By how much it must be thought faster to be taken: what a copy, a hop within a node, and a message of ranks
@@ -241,7 +247,8 @@ impl Problem {
         let copies = (COPIES * self.bytes as f64 + spoken_of) * COPY * costs.crowd;
         let messages = f64::from(within + among) * self.message(costs);
         let takes = hops + messages + spoken_of * costs.byte + copies;
-        takes * MARGIN < self.direct_takes(costs).min(self.relay_takes(costs))
+        let handed_on = self.handed_on().map(|(_, digits)| self.handed_on_takes(&digits, costs));
+        handed_on.chain([self.direct_takes(costs)]).all(|alone| takes * MARGIN < alone)
     }
 
     /// The algorithm among ranks of which none share a node, or where that makes no difference.
@@ -253,7 +260,7 @@ impl Problem {
             | Collective::Allgatherv
             | Collective::ReduceScatter
             | Collective::ReduceScatterBlock => self.parts_algorithm(costs),
-            Collective::Alltoall if self.relay_pays(costs) => Some("store-and-forward"),
+            Collective::Alltoall => self.by_others(costs),
             _ if self.goes_straight(costs) || self.goes_straight_in_memory(costs) => Some(LINEAR),
             _ => None,
         };
@@ -372,30 +379,51 @@ impl Problem {
         rounds * (hop + m) < 2.0 * (q * hop + m)
     }
 
-    /// Whether blocks that are handed on in `q` rounds are faster than each by itself: for very short ones. Not where ranks
-    /// share memory, and cores: of 256 B to 64 KiB it takes 1.2 to 2.8 times as long, over 3 to 33 ranks on two.
-    fn relay_pays(&self, costs: &Costs) -> bool {
+    /// The name of the algorithm by which blocks are handed on, where that is faster than each by itself: for short ones. Not
+    /// where ranks share memory, and cores: of 256 B to 64 KiB it takes 1.2 to 2.8 times as long, over 3 to 33 ranks on two.
+    fn by_others(&self, costs: &Costs) -> Option<&'static str> {
         // Two and three ranks have as many rounds either way.
-        self.q() < self.others()
-            && !costs.shares_cores_and_memory()
-            && self.relay_takes(costs) < self.direct_takes(costs)
+        if self.q() >= self.others() || costs.shares_cores_and_memory() {
+            return None;
+        }
+        let takes =
+            self.handed_on().map(|(entry, digits)| (entry.name, self.handed_on_takes(&digits, costs)));
+        let least = takes.min_by(|(_, one), (_, other)| one.total_cmp(other));
+        least.filter(|&(_, takes)| takes < self.direct_takes(costs)).map(|(name, _)| name)
     }
 
-    /// Seconds of an all-to-all in `q` rounds, each with half of all blocks, which are copied in and out.
-    pub(super) fn relay_takes(&self, costs: &Costs) -> f64 {
+    /// The algorithms by which an all-to-all's blocks are handed on among all ranks, and by which digits. Where ranks share nodes
+    /// leaders save messages likewise; by two digits was not measured there.
+    fn handed_on(&self) -> impl Iterator<Item = (&'static Entry, Digits)> {
+        let measured = |entry: &&Entry| entry.near || self.nodes.is_none();
+        self.candidates().filter(measured).filter_map(|entry| Some((entry, (entry.digits?)(self.p))))
+    }
+
+    /// Seconds of an all-to-all in which each block goes digit by digit of its distance, and is copied in and out on each level.
+    fn handed_on_takes(&self, digits: &Digits, costs: &Costs) -> f64 {
         let copies = self.bytes as f64 * COPY * costs.crowd;
-        f64::from(self.q()) * (costs.latency + self.bytes as f64 * costs.byte / 2.0 + copies)
+        (0..digits.levels()).map(|level| self.step_takes(digits.largest(level), costs) + copies).sum()
     }
 
     /// Seconds of an all-to-all in which each block goes by itself.
-    pub(super) fn direct_takes(&self, costs: &Costs) -> f64 {
-        costs.latency + f64::from(self.others()) * self.message(costs) + self.on_the_link(costs)
+    fn direct_takes(&self, costs: &Costs) -> f64 {
+        self.step_takes(self.others(), costs)
     }
 
-    /// What each further message of an all-to-all costs.
-    pub(super) fn message(&self, costs: &Costs) -> f64 {
-        let share = if costs.crowd > 1.0 { MESSAGE.1 } else { MESSAGE.0 };
-        share * costs.block * costs.crowd * many(costs)
+    /// Seconds in which a rank puts all but an equal share of its blocks, in so many messages, a share in each.
+    fn step_takes(&self, messages: u32, costs: &Costs) -> f64 {
+        let messages = f64::from(messages);
+        let on_the_link = self.bytes as f64 * costs.byte * messages / (messages + 1.0);
+        let put = messages * self.message(costs);
+        costs.latency + put.max(on_the_link) + MEANWHILE * put.min(on_the_link)
+    }
+
+    /// What a message of an all-to-all costs.
+    fn message(&self, costs: &Costs) -> f64 {
+        match costs.crowd > 1.0 {
+            true => MESSAGE_IN_CROWD * costs.latency * costs.crowd.powf(1.5),
+            false => MESSAGE * costs.block,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::algorithm::{Entry, Span};
 use crate::collective::{Collective, Numbering};
 use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::slots::SLOTS;
+use crate::plan::digits::row;
 
 /// The most bytes of a vector whose small blocks travel in slots: no more blocks than a channel has slots.
 const EAGER: u64 = SMALL * SLOTS as u64;
@@ -132,6 +133,7 @@ impl Problem {
             // Runs around the ring: of parts that differ, never the longest ones alone.
             Span::Half if self.collective.numbering() == Numbering::Parts => self.around.half,
             Span::Half => part.saturating_mul(parts / 2),
+            Span::Row => part.saturating_mul(u64::from(row(self.p))),
             Span::Whole => part.saturating_mul(parts).min(self.bytes.max(part)),
         }
     }

@@ -10,6 +10,7 @@ mod ring;
 
 use crate::algorithm::{self as catalogue, Entry, Nesting, Span, stopovers};
 use crate::collective::Collective;
+use crate::plan::layout::places_for_relay;
 
 pub use algorithm::barrier;
 pub use blocks::last_block;
@@ -110,9 +111,10 @@ impl Problem {
 
     /// For how many such blocks a rank has places.
     fn places(&self, entry: &Entry) -> u64 {
-        match self.nodes.filter(|_| entry.is_nested()) {
-            Some(nodes) => stopovers::places(self.p, nodes.count, nodes.most),
-            None => u64::from(self.p) * u64::from(self.q() + 1),
+        match (entry.digits, self.nodes) {
+            (Some(digits), _) => places_for_relay(self.p, &digits(self.p)),
+            (None, Some(nodes)) => stopovers::places(self.p, nodes.count, nodes.most),
+            (None, None) => 0,
         }
     }
 

@@ -397,11 +397,11 @@ fn an_all_to_all_goes_by_leaders_where_blocks_are_short_and_nodes_are_shared() {
         problem.algorithm(costs).unwrap().name
     };
     assert_eq!((name(8, 8, 64, &costs), name(16, 4, 8, &costs)), ("leader", "leader"));
-    assert_eq!(name(64, 1, 64, &costs), "store-and-forward", "no node is shared");
+    assert_eq!(name(64, 1, 64, &costs), "two-phase", "no node is shared");
     assert_eq!(name(8, 8, 16 << 10, &costs), "ring", "16 KiB are copied for longer than a message takes");
     assert_eq!(name(2, 2, 8, &costs), "ring", "there are few messages to save");
     assert_eq!(name(3, 32, 1000, &costs), "ring", "two of 32 would speak, each for eleven");
-    let slow_copies = Costs { crowd: 8.0, block: 1e-8, ..costs };
+    let slow_copies = Costs { crowd: 8.0, latency: 5e-8, ..costs };
     assert_eq!(name(8, 8, 2048, &slow_copies), "ring", "messages cost less than copies");
 }
 
@@ -592,20 +592,24 @@ fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
     );
 }
 
-/// As on the emulated cluster, of p ranks on two cores: a size that was measured to pay, and one that does not.
+/// As on the emulated cluster, of p ranks on two cores: sizes that were measured to pay, bit by bit and in two phases, and
+/// one that does not.
 #[test]
 fn in_a_crowd_blocks_are_handed_on_for_longer() {
     let name = |p: u32, bytes: u64, byte| {
-        let costs = Costs { latency: 3.4e-5, byte, block: 6.8e-6, crowd: f64::from(p) / 2.0, shared: false };
+        let costs = Costs { latency: 2e-5, byte, block: 4e-6, crowd: f64::from(p) / 2.0, shared: false };
         let largest = bytes / u64::from(p);
         let problem = Problem { collective: Collective::Alltoall, largest, ..whole(bytes, p) };
         problem.algorithm(&costs).unwrap().name
     };
-    for (p, byte, handed_on, direct) in
-        [(8, 6.8e-8, 2 << 10, 8 << 10), (16, 6.8e-8, 16 << 10, 24 << 10), (36, 1.38e-7, 64 << 10, 96 << 10)]
-    {
-        let names = [handed_on, direct].map(|bytes| name(p, bytes, byte));
-        assert_eq!(names, ["store-and-forward", "ring"], "{p} ranks");
+    let measured = [
+        (8, 6.8e-8, [1 << 10, 4 << 10, 16 << 10]),
+        (16, 6.8e-8, [4 << 10, 16 << 10, 32 << 10]),
+        (36, 1.38e-7, [8 << 10, 32 << 10, 128 << 10]),
+    ];
+    for (p, byte, sizes) in measured {
+        let names = sizes.map(|bytes| name(p, bytes, byte));
+        assert_eq!(names, ["store-and-forward", "two-phase", "ring"], "{p} ranks");
     }
 }
 
@@ -618,7 +622,8 @@ fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
         problem.algorithm(&costs).unwrap().name
     };
     assert_eq!([1, 2, 3].map(|p| name(p, 8)), ["ring"; 3]);
-    assert_eq!((name(64, 8), name(64, 1 << 20)), ("store-and-forward", "ring"));
+    assert_eq!(name(4096, 1), "store-and-forward");
+    assert_eq!((name(64, 8), name(64, 1 << 20)), ("two-phase", "ring"));
 }
 
 #[test]
