@@ -561,7 +561,7 @@ const ALLTOALL_RELAYED: &[Entry] = &[
     Entry {
         name: "two-phase",
         rounds: "r + ⌈p / r⌉ - 2",
-        volume: "m (2 - 1 / r - 1 / ⌈p / r⌉)",
+        volume: "m (2 - (r + ⌈p / r⌉) / p)",
         source: "Bruck et al., doi:10.1109/71.642949, radix √p; Kumar et al., Basic Communication Operations: on a mesh",
         restriction: PAIRS,
         near: false,
@@ -816,6 +816,18 @@ mod tests {
                 let plans = entry.plans(&shape(entry, p, 0, 1));
                 assert!(plans.iter().all(|plan| volume(&**plan) == 2 * (p - 1)), "{}, p = {p}", entry.name);
             }
+        }
+    }
+
+    #[test]
+    fn in_two_phases_a_block_is_put_once_or_twice() {
+        let entry = named(Collective::Alltoall, "two-phase").unwrap();
+        for p in 1..100 {
+            let twice = 2 * p - row(p) - p.div_ceil(row(p));
+            assert!(
+                entry.plans(&shape(entry, p, 0, 1)).iter().all(|plan| volume(&**plan) == twice),
+                "p = {p}"
+            );
         }
     }
 

@@ -441,7 +441,8 @@ fn blocks_that_are_handed_on_reach_their_ranks() {
                 let right = |i: usize| value((i / c) as Rank, me as usize * c + i % c);
                 let named = |name| algorithm::named(Collective::Alltoall, name).unwrap();
                 let suits = |entry: &&Entry| entry.suits(&comm.groups);
-                for entry in ["store-and-forward", "leader"].map(named).into_iter().filter(suits) {
+                for entry in ["store-and-forward", "two-phase", "leader"].map(named).into_iter().filter(suits)
+                {
                     let mut both = [outgoing.clone(), vec![0; all]].concat();
                     comm.run(&mut both, Call::alltoall().algorithm(entry.name)).unwrap();
                     assert!((0..all).all(|i| both[all + i] == right(i)), "{}", entry.name);
@@ -457,7 +458,8 @@ fn blocks_that_are_handed_on_reach_their_ranks() {
 #[test]
 fn nobody_works_where_a_call_still_runs_that_was_dropped() {
     let p = 7;
-    for (name, c) in ["store-and-forward", "leader"].into_iter().flat_map(|name| [(name, 3), (name, 3000)]) {
+    let names = ["store-and-forward", "two-phase", "leader"];
+    for (name, c) in names.into_iter().flat_map(|name| [(name, 3), (name, 3000)]) {
         let comms = on_nodes(Communicator::loopback(p, 8).unwrap(), 1.0);
         let n = c * p as usize;
         for seed in 0..3 {
@@ -771,7 +773,7 @@ fn a_turn_that_is_given_before_its_rank_has_started_is_kept() {
 
 #[test]
 fn an_all_to_all_of_some_of_a_windows_elements_leaves_the_others_alone() {
-    for name in ["ring", "store-and-forward"] {
+    for name in ["ring", "store-and-forward", "two-phase"] {
         on_threads(Communicator::loopback(3, 1).unwrap(), |comm| {
             let mut window = comm.window::<u64>(20).unwrap();
             window.iter_mut().enumerate().for_each(|(i, one)| *one = value(comm.rank(), i));

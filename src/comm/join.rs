@@ -127,46 +127,59 @@ const PROBE: usize = 1 << 16;
 /// On a fast one it grows to this, until it takes clearly longer than a short one.
 const LONGEST_PROBE: usize = 1 << 22;
 
+/// With how many ranks a put is measured where ranks share cores, and its mean taken: between two that share one it takes half as
+/// long, or less, as between two of which the one's core sleeps meanwhile, and which these are is as it comes.
+const SEVERAL: usize = 8;
+
 /// What puts cost, as it is `given`, or else measured; of what was measured, and of the crowd, all take rank 0's word.
 fn costs(comm: &Communicator, given: Option<PutCosts>, crowd: f64, shared: bool) -> Result<Costs> {
+    let mut word = [crowd.clamp(1.0, 1e6)];
+    comm.run(&mut word, Call::broadcast(0))?;
+    let [crowd] = word;
     let own = match given {
         Some(given) => given,
         None if comm.size() == 1 => PutCosts::default(),
-        None => measure(comm)?,
+        None => measure(comm, if crowd > 1.0 { SEVERAL } else { 1 })?,
     };
-    let mut word = [own.put(), own.byte(), crowd];
+    let mut word = [own.put(), own.byte()];
     comm.run(&mut word, Call::broadcast(0))?;
-    let [put, byte, crowd] = word;
-    Ok(Costs { crowd: crowd.clamp(1.0, 1e6), shared, ..Costs::of(PutCosts::measured(put, byte)) })
+    let [put, byte] = word;
+    Ok(Costs { crowd, shared, ..Costs::of(PutCosts::measured(put, byte)) })
 }
 
-/// What a put and a byte cost; rank 0 measures it with a rank of another node, where there is one.
-fn measure(comm: &Communicator) -> Result<PutCosts> {
-    let peer = measured_with(comm.layout(), comm.size());
-    let room = if [0, peer].contains(&comm.rank()) { LONGEST_PROBE } else { 0 };
+/// What a put and a byte cost; rank 0 measures the one with up to so many ranks, the other with the first of them.
+fn measure(comm: &Communicator, peers: usize) -> Result<PutCosts> {
+    let peers = measured_with(comm.layout(), comm.size(), peers);
+    let room = match comm.rank() {
+        rank if [0, peers[0]].contains(&rank) => LONGEST_PROBE,
+        rank => usize::from(peers.contains(&rank)),
+    };
     let window = comm.window::<u8>(room)?;
-    let short = one_way(comm, &window, peer, 1, 20)?;
+    let shorts = peers.iter().map(|&peer| one_way(comm, &window, peer, 1, 20)).collect::<Result<Vec<_>>>()?;
     let mut bytes = PROBE;
     let byte = loop {
-        let long = one_way(comm, &window, peer, bytes, 5)?;
-        let mut verdict = [long - short, f64::from(u8::from(long > 5.0 * short))];
+        let long = one_way(comm, &window, peers[0], bytes, 5)?;
+        let mut verdict = [long - shorts[0], f64::from(u8::from(long > 5.0 * shorts[0]))];
         comm.run(&mut verdict, Call::broadcast(0))?;
         if verdict[1] != 0.0 || bytes == LONGEST_PROBE {
             break verdict[0] / bytes as f64;
         }
         bytes = (bytes * 8).min(LONGEST_PROBE);
     };
+    let short = shorts.iter().sum::<f64>() / shorts.len() as f64;
     Ok(PutCosts::measured(short * 1e6, byte * 1e9))
 }
 
-/// Whom rank 0 measures with: the first of another node among those that it has wide channels to, which every world
-/// has; else rank 1.
-fn measured_with(layout: Option<&Layout>, size: u32) -> Rank {
-    let far = layout.and_then(|layout| {
-        let mut wide = channels::wide(Place { rank: 0, size }).into_iter();
-        wide.find(|&rank| layout.node(rank) != layout.node(0))
-    });
-    far.unwrap_or(1)
+/// With whom rank 0 measures, `most` of them at most: the first of other nodes among those that it has wide channels to; where
+/// there is none, which no world of several nodes is without, of its own.
+fn measured_with(layout: Option<&Layout>, size: u32, most: usize) -> Vec<Rank> {
+    let mut peers = channels::wide(Place { rank: 0, size });
+    let is_far = |rank: Rank| layout.is_some_and(|layout| layout.node(rank) != layout.node(0));
+    if peers.iter().any(|&rank| is_far(rank)) {
+        peers.retain(|&rank| is_far(rank));
+    }
+    peers.truncate(most);
+    peers
 }
 
 /// Half the least time of some ping-pongs, in seconds. Others only add to it; the first, which makes
@@ -190,14 +203,19 @@ mod tests {
 
     #[test]
     fn costs_are_measured_between_nodes_where_there_are_several() {
-        let with = |nodes: &[&str]| {
+        let with = |nodes: &[&str], most| {
             let layout = Layout::new(nodes.iter().map(|&node| (node, Seat::default())));
-            measured_with(Some(&layout), nodes.len() as u32)
+            measured_with(Some(&layout), nodes.len() as u32, most)
         };
-        assert_eq!([with(&["a", "a", "a"]), with(&["a", "b", "a"]), with(&["a", "a", "b"])], [1, 1, 2]);
+        let one = [["a", "a", "a"], ["a", "b", "a"], ["a", "a", "b"]].map(|nodes| with(&nodes, 1));
+        assert_eq!(one, [[1], [1], [2]]);
+        assert_eq!(
+            [with(&["a", "b", "a", "c"], 8), with(&["a"; 4], 8), with(&["a"; 4], 2)],
+            [vec![1, 3], vec![1, 2, 3], vec![1, 2]]
+        );
         let halves: Vec<_> = (0..100).map(|rank| if rank < 50 { "a" } else { "b" }).collect();
-        let peer = with(&halves);
+        let peer = with(&halves, 1)[0];
         assert!(peer >= 50 && channels::wide(Place { rank: 0, size: 100 }).contains(&peer));
-        assert_eq!(measured_with(None, 4), 1);
+        assert_eq!(measured_with(None, 4, 1), [1]);
     }
 }

@@ -117,6 +117,7 @@ impl Communicator {
             commutes,
             all_wide,
             apart,
+            of_nodes: false,
             nodes,
             domains,
             leaders,

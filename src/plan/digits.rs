@@ -2,36 +2,39 @@
 #![forbid(unsafe_code)]
 
 use crate::rank::{Rank, Ways};
-use crate::schedule::Skips;
 
 /// The distances of `p` ranks as numbers of several digits: on each level a digit says how many of the level's weights the
-/// distance has, the highest level first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// distance has, the highest level first. No heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digits {
     p: u32,
     ways: Ways,
-    /// Level by level, from 1 on; none for a single rank.
-    weights: Vec<u32>,
+    /// None for a single rank.
+    levels: u32,
+    weights: Weights,
+}
+
+/// What digits count, from 1 on, each level a multiple of about as many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weights {
+    /// The [skips](crate::schedule::Skips).
+    Halves,
+    /// 1, and a [row] of so many.
+    Rows(u32),
 }
 
 impl Digits {
     /// `⌈log₂ p⌉` digits that are 0 or 1: the circulant graph's skips, or for powers of two of ranks the hypercube's bits.
     pub fn binary(p: u32) -> Digits {
-        let skips = Skips::new(p);
-        Digits::new(p, (0..skips.rounds()).map(|k| skips.skip(k)))
+        let levels = u32::BITS - p.saturating_sub(1).leading_zeros();
+        Digits { p, ways: Ways::among(p), levels, weights: Weights::Halves }
     }
 
     /// Two digits of up to about `√p`: a step from row to row of ranks, and one within the [row].
     pub fn two(p: u32) -> Digits {
-        Digits::new(p, [1, row(p)])
-    }
-
-    fn new(p: u32, weights: impl IntoIterator<Item = u32>) -> Digits {
-        Digits {
-            p,
-            ways: Ways::among(p),
-            weights: weights.into_iter().filter(|&weight| weight < p).collect(),
-        }
+        let row = row(p);
+        let levels = u32::from(p > 1) + u32::from(row < p);
+        Digits { p, ways: Ways::among(p), levels, weights: Weights::Rows(row) }
     }
 
     /// How ranks are counted from each other.
@@ -41,17 +44,21 @@ impl Digits {
 
     /// The number of digits.
     pub fn levels(&self) -> u32 {
-        self.weights.len() as u32
+        self.levels
     }
 
     /// How far a step on this level reaches where its digit is 1.
     pub fn weight(&self, level: u32) -> u32 {
-        self.weights[level as usize]
+        match self.weights {
+            Weights::Halves => self.p.div_ceil(1 << (self.levels - level)),
+            Weights::Rows(_) if level == 0 => 1,
+            Weights::Rows(row) => row,
+        }
     }
 
     /// The largest digit of a level.
     pub fn largest(&self, level: u32) -> u32 {
-        let next = self.weights.get(level as usize + 1).unwrap_or(&self.p);
+        let next = if level + 1 < self.levels { self.weight(level + 1) } else { self.p };
         next.div_ceil(self.weight(level)) - 1
     }
 
@@ -64,17 +71,21 @@ impl Digits {
     pub fn steps(&self, distance: u32) -> u32 {
         let mut rest = distance;
         let mut steps = 0;
-        for &weight in self.weights.iter().rev() {
+        for weight in self.weights_down_to(0) {
             steps += u32::from(rest >= weight);
             rest %= weight;
         }
         steps
     }
 
+    fn weights_down_to(&self, level: u32) -> impl Iterator<Item = u32> {
+        (level..self.levels).rev().map(|level| self.weight(level))
+    }
+
     /// How many distances, from `gone` on, are `gone` and digits of the levels below this one.
     pub fn distances_from(&self, gone: u32, level: u32) -> u32 {
         let (mut rest, mut len) = (gone, self.p);
-        for &weight in self.weights[level as usize..].iter().rev() {
+        for weight in self.weights_down_to(level) {
             len = weight.min(len - rest / weight * weight);
             rest %= weight;
         }
@@ -97,11 +108,23 @@ mod tests {
 
     #[test]
     fn rows_are_as_long_as_there_are_rows() {
-        let weights = |p| Digits::two(p).weights;
+        let weights = |p| {
+            let digits = Digits::two(p);
+            (0..digits.levels()).map(|level| digits.weight(level)).collect::<Vec<_>>()
+        };
         assert_eq!(
             [1, 2, 3, 4, 8, 16, 36, 37].map(weights),
             [vec![], vec![1], vec![1, 2], vec![1, 2], vec![1, 4], vec![1, 4], vec![1, 6], vec![1, 7]]
         );
+    }
+
+    #[test]
+    fn binary_digits_count_the_skips() {
+        for p in (1..300).chain([65_535]) {
+            let (digits, skips) = (Digits::binary(p), crate::schedule::Skips::new(p));
+            assert_eq!(digits.levels(), skips.rounds());
+            assert!((0..digits.levels()).all(|level| digits.weight(level) == skips.skip(level)), "{p}");
+        }
     }
 
     #[test]

@@ -9,9 +9,6 @@ use crate::plan::digits::Digits;
 
 /// What a message of an all-to-all costs where ranks have cores of their own, in terms of a block's cost: assumed.
 const MESSAGE: f64 = 0.7;
-/// The same where they share them, in terms of a put's latency and the [crowd](Costs::crowd) to the power of 1.5: fitted, over TCP
-/// on two cores, by the clock.
-const MESSAGE_IN_CROWD: f64 = 0.32;
 /// Of messages and bytes, how much of what takes less comes on top of what takes more: fitted likewise. Blocks that are handed on
 /// [bit by bit](Digits::binary) take 0.8 to 0.9 of the time that they take straight for up to 4 KiB over 8 ranks, 0.56 to 0.72 for
 /// up to 8 KiB over 16, 0.3 to 0.5 for up to 16 KiB over 36; [in two phases](Digits::two) 0.78 for 8 KiB over 8, 0.62 and 0.84 for
@@ -245,9 +242,9 @@ impl Problem {
         // Of few nodes few ranks speak, each of more than its own blocks.
         let spoken_of = nodes.largest as f64 * f64::from(turns);
         let copies = (COPIES * self.bytes as f64 + spoken_of) * COPY * costs.crowd;
-        let messages = f64::from(within + among) * self.message(costs);
+        let messages = f64::from(within + among) * message(costs);
         let takes = hops + messages + spoken_of * costs.byte + copies;
-        let handed_on = self.handed_on().map(|(_, digits)| self.handed_on_takes(&digits, costs));
+        let handed_on = self.handed_on().map(|(entry, digits)| self.handed_on_takes(entry, digits, costs));
         handed_on.chain([self.direct_takes(costs)]).all(|alone| takes * MARGIN < alone)
     }
 
@@ -387,7 +384,7 @@ impl Problem {
             return None;
         }
         let takes =
-            self.handed_on().map(|(entry, digits)| (entry.name, self.handed_on_takes(&digits, costs)));
+            self.handed_on().map(|(entry, digits)| (entry.name, self.handed_on_takes(entry, digits, costs)));
         let least = takes.min_by(|(_, one), (_, other)| one.total_cmp(other));
         least.filter(|&(_, takes)| takes < self.direct_takes(costs)).map(|(name, _)| name)
     }
@@ -395,36 +392,36 @@ impl Problem {
     /// The algorithms by which an all-to-all's blocks are handed on among all ranks, and by which digits. Where ranks share nodes
     /// leaders save messages likewise; by two digits was not measured there.
     fn handed_on(&self) -> impl Iterator<Item = (&'static Entry, Digits)> {
-        let measured = |entry: &&Entry| entry.near || self.nodes.is_none();
+        let measured = |entry: &&Entry| entry.near || self.apart;
         self.candidates().filter(measured).filter_map(|entry| Some((entry, (entry.digits?)(self.p))))
     }
 
     /// Seconds of an all-to-all in which each block goes digit by digit of its distance, and is copied in and out on each level.
-    fn handed_on_takes(&self, digits: &Digits, costs: &Costs) -> f64 {
+    fn handed_on_takes(&self, entry: &Entry, digits: Digits, costs: &Costs) -> f64 {
         let copies = self.bytes as f64 * COPY * costs.crowd;
-        (0..digits.levels()).map(|level| self.step_takes(digits.largest(level), costs) + copies).sum()
+        let step_takes = |level| self.step_takes(entry, digits.largest(level), costs);
+        (0..digits.levels()).map(|level| step_takes(level) + copies).sum()
     }
 
     /// Seconds of an all-to-all in which each block goes by itself.
     fn direct_takes(&self, costs: &Costs) -> f64 {
-        self.step_takes(self.others(), costs)
+        let direct = self.candidates().find(|entry| !entry.relays());
+        direct.map_or(0.0, |entry| self.step_takes(entry, self.others(), costs))
     }
 
-    /// Seconds in which a rank puts all but an equal share of its blocks, in so many messages, a share in each.
-    fn step_takes(&self, messages: u32, costs: &Costs) -> f64 {
-        let messages = f64::from(messages);
-        let on_the_link = self.bytes as f64 * costs.byte * messages / (messages + 1.0);
-        let put = messages * self.message(costs);
-        costs.latency + put.max(on_the_link) + MEANWHILE * put.min(on_the_link)
+    /// Seconds in which a rank puts all but an equal share of its blocks, in so many messages, a share in each, and as many words
+    /// from their targets where these do not fit slots.
+    fn step_takes(&self, entry: &Entry, shares: u32, costs: &Costs) -> f64 {
+        let (words, handshake) = if self.is_small(entry, 1, costs) { (1, 0.0) } else { (2, HANDSHAKE) };
+        let on_the_link = self.bytes as f64 * costs.byte * f64::from(shares) / f64::from(shares + 1);
+        let put = f64::from(shares * words) * message(costs);
+        (1.0 + handshake) * costs.latency + put.max(on_the_link) + MEANWHILE * put.min(on_the_link)
     }
+}
 
-    /// What a message of an all-to-all costs.
-    fn message(&self, costs: &Costs) -> f64 {
-        match costs.crowd > 1.0 {
-            true => MESSAGE_IN_CROWD * costs.latency * costs.crowd.powf(1.5),
-            false => MESSAGE * costs.block,
-        }
-    }
+/// What a message of an all-to-all costs.
+fn message(costs: &Costs) -> f64 {
+    costs.message_in_crowd().unwrap_or(MESSAGE * costs.block)
 }
 
 /// The algorithm of a barrier: node by node where it is to be `nested`; by a tree where ranks share cores, and either no

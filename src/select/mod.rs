@@ -45,6 +45,8 @@ pub struct Problem {
     pub all_wide: bool,
     /// Whether no two ranks share a node.
     pub apart: bool,
+    /// Whether nodes are taken for ranks.
+    pub of_nodes: bool,
     /// The nodes, where there are several and some have several ranks.
     pub nodes: Option<Nodes>,
     /// The domains of nodes, where there are such of several ranks.
@@ -125,7 +127,7 @@ impl Problem {
 
     fn among(&self, nodes: Nodes) -> Problem {
         let Nodes { count: p, largest, around, .. } = nodes;
-        Problem { p, largest, around, apart: true, nodes: None, domains: None, ..*self }
+        Problem { p, largest, around, apart: true, of_nodes: true, nodes: None, domains: None, ..*self }
     }
 
     /// What an algorithm's blocks and pace follow from: the nodes' problem where it goes node by node.

@@ -115,12 +115,20 @@ impl Problem {
         if !entry.scattered && !self.collective.reduces() {
             return 0;
         }
-        let sources = if entry.near { 2 * self.q() } else { self.p };
-        let most = STAGING / (u64::from(sources.max(1)) * STAGES as u64);
+        let most = STAGING / (u64::from(self.most_sources(entry).max(1)) * STAGES as u64);
         let unit = self.unit.max(1);
         let least = if entry.scattered && !self.is_one_ranks() { PIECES.0 } else { LEAST_OF_ONE };
         let elements = share_of_link(costs).clamp(least, PIECES.1).min(most) / unit;
         (elements.max(1) * unit) as usize
+    }
+
+    /// Of how many ranks something may be staged.
+    fn most_sources(&self, entry: &Entry) -> u32 {
+        match entry.digits.map(|digits| digits(self.p)) {
+            Some(digits) => (0..digits.levels()).map(|level| digits.largest(level)).sum(),
+            None if entry.near => 2 * self.q(),
+            None => self.p,
+        }
     }
 }
 

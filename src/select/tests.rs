@@ -17,6 +17,7 @@ fn whole(bytes: u64, p: u32) -> Problem {
         commutes: true,
         all_wide: true,
         apart: true,
+        of_nodes: false,
         nodes: None,
         domains: None,
         leaders: 1,
@@ -54,13 +55,24 @@ fn blocks_grow_with_the_root_of_the_size() {
 
 #[test]
 fn short_vectors_are_cut_smaller_than_a_packet_s_worth_where_processors_keep_up() {
-    let link = |crowd| Costs { latency: 5e-5, byte: 7e-8, block: 1e-5, crowd, shared: false };
+    let link = |crowd| Costs { latency: 2.2e-5, byte: 7e-8, block: 4.4e-6, crowd, shared: false };
     let blocks = |p, kib: u64, costs| whole(kib << 10, p).blocks_of_whole(&costs, FREE);
-    assert_eq!([12, 32, 256].map(|kib| blocks(8, kib, link(4.0))), [4, 10, 49]);
-    assert_eq!([12, 32, 256].map(|kib| blocks(16, kib, link(8.0))), [5, 9, 49]);
-    assert_eq!(blocks(36, 256, link(18.0)), 37, "many pay for each");
+    let sizes = [4, 8, 16, 32, 64, 256];
+    assert_eq!(sizes.map(|kib| blocks(8, kib, link(4.0))), [1, 4, 7, 10, 13, 49]);
+    assert_eq!(sizes.map(|kib| blocks(16, kib, link(8.0))), [1, 5, 5, 9, 13, 49]);
+    let one_has_all = parts(8, &[8 << 10, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(one_has_all.blocks_of_parts(&link(4.0)), 4, "it is its broadcast");
+    let of_nodes = |kib: u64| Problem { of_nodes: true, ..whole(kib << 10, 8) };
+    assert_eq!(
+        [8, 16, 32].map(|kib| of_nodes(kib).blocks_of_whole(&link(16.0), FREE)),
+        [1, 7, 7],
+        "leaders are fewer"
+    );
+    let slower = |crowd| Costs { byte: 1.4e-7, ..link(crowd) };
+    assert_eq!(sizes.map(|kib| blocks(36, kib, slower(18.0))), [1, 7, 7, 7, 13, 37], "many pay for each");
+    assert_eq!([8, 12].map(|kib| blocks(8, kib, link(1.0))), [1, 19], "a slot's worth is not cut");
     assert_eq!([12, 32].map(|kib| blocks(8, kib, link(100.0))), [1, 4], "a block costs more than it saves");
-    assert_eq!([12, 32].map(|kib| blocks(8, kib, Costs::default())), [1, 4], "links that are quick");
+    assert_eq!([9, 12, 32].map(|kib| blocks(8, kib, Costs::default())), [4; 3], "links that are quick");
 }
 
 #[test]
@@ -393,11 +405,17 @@ fn an_all_to_all_goes_by_leaders_where_blocks_are_short_and_nodes_are_shared() {
         let nodes = Nodes { count: g, most: k, largest, around: Around::uncut(largest), equal: true };
         let bytes = part * u64::from(p);
         let nodes = (k > 1).then_some(nodes);
-        let problem = Problem { collective: Collective::Alltoall, largest: part, nodes, ..whole(bytes, p) };
+        let problem = Problem {
+            collective: Collective::Alltoall,
+            largest: part,
+            nodes,
+            apart: k == 1,
+            ..whole(bytes, p)
+        };
         problem.algorithm(costs).unwrap().name
     };
     assert_eq!((name(8, 8, 64, &costs), name(16, 4, 8, &costs)), ("leader", "leader"));
-    assert_eq!(name(64, 1, 64, &costs), "two-phase", "no node is shared");
+    assert_eq!(name(48, 1, 64, &costs), "two-phase", "no node is shared");
     assert_eq!(name(8, 8, 16 << 10, &costs), "ring", "16 KiB are copied for longer than a message takes");
     assert_eq!(name(2, 2, 8, &costs), "ring", "there are few messages to save");
     assert_eq!(name(3, 32, 1000, &costs), "ring", "two of 32 would speak, each for eleven");
@@ -617,13 +635,36 @@ fn in_a_crowd_blocks_are_handed_on_for_longer() {
 fn blocks_are_handed_on_where_that_saves_messages_and_they_are_short() {
     let costs = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 1.0, shared: false };
     let name = |p, largest| {
-        let problem =
-            Problem { collective: Collective::Alltoall, largest, ..whole(largest * u64::from(p), p) };
+        let all = whole(largest * u64::from(p), p);
+        let problem = Problem { collective: Collective::Alltoall, largest, all_wide: p <= 48, ..all };
         problem.algorithm(&costs).unwrap().name
     };
     assert_eq!([1, 2, 3].map(|p| name(p, 8)), ["ring"; 3]);
     assert_eq!(name(4096, 1), "store-and-forward");
-    assert_eq!((name(64, 8), name(64, 1 << 20)), ("two-phase", "ring"));
+    assert_eq!([8, 1 << 20].map(|block| name(48, block)), ["two-phase", "ring"]);
+    assert_eq!(name(256, 8), "store-and-forward", "in two phases each leg would wait for a word");
+}
+
+#[test]
+fn ranks_of_one_node_hand_no_blocks_on_in_two_phases() {
+    let costs = Costs { latency: 6e-7, byte: 1e-10, block: 1.2e-7, crowd: 1.0, shared: true };
+    let name = |apart| {
+        let problem = Problem { collective: Collective::Alltoall, largest: 64, apart, ..whole(32 * 64, 32) };
+        problem.algorithm(&costs).unwrap().name
+    };
+    assert_eq!([true, false].map(name), ["two-phase", "ring"]);
+}
+
+#[test]
+fn what_is_handed_on_in_two_phases_by_many_ranks_is_not_cut_for_sources_that_there_are_not() {
+    let costs = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 1.0, shared: false };
+    let piece = |p: u32| {
+        let entry = catalogue::named(Collective::Alltoall, "two-phase").unwrap();
+        let problem =
+            Problem { collective: Collective::Alltoall, largest: 32, ..whole(32 * u64::from(p), p) };
+        problem.piece(entry, &costs)
+    };
+    assert!([64, 4096, 65_535].into_iter().all(|p| piece(p) >= 1024));
 }
 
 #[test]

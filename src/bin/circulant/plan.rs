@@ -272,11 +272,12 @@ fn list(out: &mut dyn Write, only: Option<Collective>) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\np ranks, n blocks, q = ⌈log₂ p⌉, a torus of a x b, a message m (a vector, all parts, or all that a rank has\n\
-         for others); volume: what the busiest rank puts; for: what it is fit for, if not for everything. The first\n\
-         of a collective is its default where nothing speaks against it. Ranks in groups share nodes: g of them, the\n\
-         largest of k ranks, q_g = ⌈log₂ g⌉ and q_k = ⌈log₂ k⌉; there what goes by leaders is the default. Ranks in domains\n\
-         share a memory or a cache of a node: d domains of the node that has most, the largest of j ranks."
+        "\np ranks, n blocks, q = ⌈log₂ p⌉, r = ⌈√p⌉ (where p is a power of two, the next one), a torus of a x b, a message m\n\
+         (a vector, all parts, or all that a rank has for others); volume: what the busiest rank puts; for: what it is\n\
+         fit for, if not for everything. The first of a collective is its default where nothing speaks against it. Ranks in\n\
+         groups share nodes: g of them, the largest of k ranks, q_g = ⌈log₂ g⌉ and q_k = ⌈log₂ k⌉; there what goes by leaders\n\
+         is the default. Ranks in domains share a memory or a cache of a node: d domains of the node that has most, the\n\
+         largest of j ranks."
     )
 }
 
