@@ -14,7 +14,7 @@ pub struct Digits {
     weights: Weights,
 }
 
-/// What digits count, from 1 on, each level a multiple of about as many.
+/// How far a step on each level reaches, from 1 on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weights {
     /// The [skips](crate::schedule::Skips).

@@ -399,23 +399,26 @@ impl Problem {
     /// Seconds of an all-to-all in which each block goes digit by digit of its distance, and is copied in and out on each level.
     fn handed_on_takes(&self, entry: &Entry, digits: Digits, costs: &Costs) -> f64 {
         let copies = self.bytes as f64 * COPY * costs.crowd;
-        let step_takes = |level| self.step_takes(entry, digits.largest(level), costs);
-        (0..digits.levels()).map(|level| step_takes(level) + copies).sum()
+        // Where they do not fit slots, each waits for a word, and its target makes that.
+        let (words, handshake) = if self.is_small(entry, 1, costs) { (1.0, 0.0) } else { (2.0, HANDSHAKE) };
+        let step_takes = |level| {
+            let shares = digits.largest(level);
+            handshake * costs.latency + self.step_takes(shares, words * message(costs), costs) + copies
+        };
+        (0..digits.levels()).map(step_takes).sum()
     }
 
     /// Seconds of an all-to-all in which each block goes by itself.
     fn direct_takes(&self, costs: &Costs) -> f64 {
-        let direct = self.candidates().find(|entry| !entry.relays());
-        direct.map_or(0.0, |entry| self.step_takes(entry, self.others(), costs))
+        self.step_takes(self.others(), message(costs), costs)
     }
 
-    /// Seconds in which a rank puts all but an equal share of its blocks, in so many messages, a share in each, and as many words
-    /// from their targets where these do not fit slots.
-    fn step_takes(&self, entry: &Entry, shares: u32, costs: &Costs) -> f64 {
-        let (words, handshake) = if self.is_small(entry, 1, costs) { (1, 0.0) } else { (2, HANDSHAKE) };
-        let on_the_link = self.bytes as f64 * costs.byte * f64::from(shares) / f64::from(shares + 1);
-        let put = f64::from(shares * words) * message(costs);
-        (1.0 + handshake) * costs.latency + put.max(on_the_link) + MEANWHILE * put.min(on_the_link)
+    /// Seconds in which a rank puts all but an equal share of its blocks, in so many messages, a share in each.
+    fn step_takes(&self, messages: u32, message: f64, costs: &Costs) -> f64 {
+        let messages = f64::from(messages);
+        let on_the_link = self.bytes as f64 * costs.byte * messages / (messages + 1.0);
+        let put = messages * message;
+        costs.latency + put.max(on_the_link) + MEANWHILE * put.min(on_the_link)
     }
 }
 

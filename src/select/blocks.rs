@@ -17,9 +17,9 @@ const EAGER: u64 = SMALL * SLOTS as u64;
 /// Two ranks in shared memory: see [`Costs::saved_by_slots`].
 const QUICK: f64 = 8.0;
 
-/// The most bytes of a vector that is not cut where ranks share cores; where they do not, a slot's. Measured on two cores over 8
-/// ranks: of 4 KiB four blocks take 1.5 of the time of one, of 5000 bytes 1.08, of 6000 0.81 and 0.94, of 8 KiB 0.55.
-const WHOLE_IN_CROWD: u64 = 4 << 10;
+/// The most bytes of a vector that is not cut where ranks share cores; where they do not, and of leaders, 8 KiB. Measured on two
+/// cores over 8 ranks: of 4 KiB four blocks take 1.5 of the time of one, of 5000 bytes 1.08, of 6000 0.81 and 0.94, of 8 KiB 0.55.
+const WHOLE_IN_CROWD: u64 = 5 << 10;
 
 /// The last block is as large as the others.
 const EQUAL: u16 = 256;
@@ -104,9 +104,12 @@ impl Problem {
         let where_one_costs = |block: f64| (f64::from(self.q() - 1) * on_the_link / block).sqrt();
         let by_the_model = where_one_costs(costs.block).max(on_the_link * CHEAP / costs.block);
         // Smaller than worth a packet only where that pays though all ranks of a core have to pay for each; leaders are fewer.
-        let message = in_crowd.unwrap_or(costs.block * costs.crowd);
-        let small_ones = nearest_phases(where_one_costs(message), self.q());
-        by_the_model.min((self.largest / smallest_of_whole(costs)).max(small_ones) as f64)
+        let small_ones = match in_crowd {
+            Some(message) => nearest_phases(where_one_costs(message), self.q()),
+            None => phases_within(where_one_costs(costs.block * costs.crowd), self.q()),
+        };
+        let most = (self.largest / smallest_of_whole(costs)).max(small_ones);
+        by_the_model.min(most.min(self.largest / self.unit.max(1)) as f64)
     }
 
     /// The same for parts. Parts of one size want one block; where one rank has most, it is that rank's
@@ -225,10 +228,15 @@ fn smallest_of_whole(costs: &Costs) -> u64 {
 /// The number of blocks of which the rounds are [whole phases](whole_phases) that is off by the least factor: by it twice as many
 /// cost as much as half of them.
 fn nearest_phases(blocks: f64, q: u32) -> u64 {
-    let before = (blocks as u64).saturating_sub(1);
-    let below = 1 + before - before % u64::from(q);
+    let below = phases_within(blocks, q);
     let above = below + u64::from(q);
     if blocks * blocks < below as f64 * above as f64 { below } else { above }
+}
+
+/// The last such number that is no greater, or 1.
+fn phases_within(blocks: f64, q: u32) -> u64 {
+    let before = (blocks as u64).saturating_sub(1);
+    1 + before - before % u64::from(q)
 }
 
 /// The next number of blocks of which the rounds are whole phases of q: `n - 1` is a multiple of q, and

@@ -115,7 +115,8 @@ impl Problem {
         if !entry.scattered && !self.collective.reduces() {
             return 0;
         }
-        let most = STAGING / (u64::from(self.most_sources(entry).max(1)) * STAGES as u64);
+        let room = STAGING / (u64::from(self.most_sources(entry).max(1)) * STAGES as u64);
+        let most = if entry.digits.is_some() { room.min(self.bytes_of_leg(entry.span)) } else { room };
         let unit = self.unit.max(1);
         let least = if entry.scattered && !self.is_one_ranks() { PIECES.0 } else { LEAST_OF_ONE };
         let elements = share_of_link(costs).clamp(least, PIECES.1).min(most) / unit;
