@@ -820,6 +820,12 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_says_how_many_there_are() {
+        let said = format!("{} of them for\n{} collectives", CATALOGUE.len(), Collective::ALL.len());
+        assert!(include_str!("../../README.md").contains(&said), "{said}");
+    }
+
+    #[test]
     fn in_two_phases_a_block_is_put_once_or_twice() {
         let entry = named(Collective::Alltoall, "two-phase").unwrap();
         for p in 1..100 {
