@@ -7,14 +7,14 @@ use super::Communicator;
 use super::call::{Counts, RawCall};
 use super::request::{Held, Move};
 use super::window::Window;
-use super::work::{Decision, Ends, touched};
+use super::work::{Decision, Ends};
 use super::world::Workspace;
 use crate::algorithm::probe::PingPong;
 use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
-use crate::engine::{Operands, Source, Task};
+use crate::engine::{Operands, OwnPart, Source, Task};
 use crate::error::Result;
 use crate::plan::partition::Partition;
 use crate::rank::Rank;
@@ -57,11 +57,9 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                if let Some(own) = self.own_move(call, elements, &ends) {
-                    engine.copy_own(touched(call, elements), own.len, |gait| Move { gait, ..own }.make());
-                }
-                let operands =
-                    Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
+                let (from, to, fold) = (&*ends.from, ends.to.as_deref(), call.fold.as_ref());
+                let own = self.own_part(call, elements, &ends);
+                let operands = Operands { from, to, fold, own };
                 return match engine.begin_again(made, operands)? {
                     Some(handle) => self.world.carry_out(engine, handle),
                     None => Ok(()),
@@ -72,7 +70,7 @@ impl Communicator {
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);
         }
-        self.own_move_in_gait(call, elements, &ends).iter().for_each(Move::make);
+        self.own_move(call, elements, &ends).iter().for_each(Move::make);
         let received = received(call, elements, &ends);
         let task = self.task(call, &decision, elements, received, ends, false);
         self.world.run(task, ask)
@@ -101,20 +99,17 @@ impl Communicator {
     }
 
     /// What a rank sends to itself in an all-to-all.
-    fn own_move(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<Move> {
+    fn own_part(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<OwnPart> {
         let has_own = call.collective.numbering() == Numbering::Pairs;
-        has_own.then(|| self.own_part(call, elements, received(call, elements, ends), ends))
+        has_own.then(|| self.part_between_itself(call, elements, received(call, elements, ends), ends))
     }
 
-    /// The same, to be copied as the call copies.
-    fn own_move_in_gait(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<Move> {
-        let own = self.own_move(call, elements, ends)?;
-        Some(Move { gait: self.gait(touched(call, elements)), ..own })
-    }
-
-    /// How a call copies that folds nothing; where nobody has the engine.
-    fn gait(&self, touched: u64) -> Gait {
-        self.world.engine().gait(touched, false)
+    /// The same, to be copied as the call copies, where nobody has the engine.
+    fn own_move(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<Move> {
+        let OwnPart { from, to, bytes, touched } = self.own_part(call, elements, ends)?;
+        let target = ends.to.as_ref().unwrap_or(&ends.from);
+        let gait = self.world.engine().gait(touched, false);
+        Some(Move { gait, ..Move::part(target, to, &ends.from, from, bytes) })
     }
 
     /// A call in the background, ready to be started.
@@ -127,7 +122,7 @@ impl Communicator {
         prepared: bool,
     ) -> Result<Held> {
         let received = received(call, elements, &ends);
-        let own = self.own_move_in_gait(call, elements, &ends);
+        let own = self.own_move(call, elements, &ends);
         let task = self.task(call, decision, elements, received, ends, prepared);
         Held::new(&self.world, task, own)
     }

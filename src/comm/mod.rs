@@ -331,7 +331,7 @@ impl Communicator {
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {
             let nothing = Source::Unregistered(Memory::nothing());
-            let operands = Operands { from: &nothing, to: None, fold: None };
+            let operands = Operands { from: &nothing, to: None, fold: None, own: None };
             return match engine.begin_again(made, operands)? {
                 Some(handle) => self.world.carry_out(engine, handle),
                 None => Ok(()),

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use super::Communicator;
 use super::call::{Counts, RawCall};
-use super::request::Move;
 use crate::algorithm::groups::Groups;
 use crate::algorithm::stopovers::Stopovers;
 use crate::algorithm::{self, Entry, Nesting, Shape};
 use crate::collective::{Collective, Numbering};
 use crate::digest;
 use crate::engine::call::Signature;
-use crate::engine::{Source, Task};
+use crate::engine::{OwnPart, Source, Task};
 use crate::error::Result;
 use crate::plan::Plan;
 use crate::plan::compose::InStep;
@@ -268,7 +267,13 @@ impl Communicator {
     }
 
     /// The part of an all-to-all that a rank sends to itself; `received` as for [`task`](Self::task).
-    pub(super) fn own_part(&self, call: &RawCall, elements: usize, received: u64, ends: &Ends<'_>) -> Move {
+    pub(super) fn part_between_itself(
+        &self,
+        call: &RawCall,
+        elements: usize,
+        received: u64,
+        ends: &Ends<'_>,
+    ) -> OwnPart {
         let (me, unit) = (self.rank() as usize, call.unit);
         let begin = |counts: &[usize], places: &Option<Arc<[usize]>>| {
             places.as_ref().map_or_else(|| counts[..me].iter().sum(), |places| places[me])
@@ -284,8 +289,7 @@ impl Communicator {
             }
         };
         let (from, to) = if count == 0 { (0, 0) } else { (from, received as usize + to) };
-        let target = ends.to.as_ref().unwrap_or(&ends.from);
-        Move::part(target, to * unit, &ends.from, from * unit, count * unit)
+        OwnPart { from: from * unit, to: to * unit, bytes: count * unit, touched: touched(call, elements) }
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.

@@ -37,7 +37,7 @@ pub mod tokens;
 pub mod vigil;
 mod wait;
 
-pub use task::{Operands, Source, Task};
+pub use task::{Operands, OwnPart, Source, Task};
 pub use wait::Waited;
 
 use std::sync::Arc;
@@ -226,17 +226,6 @@ impl Engine {
             _ if abreast && own.is_some_and(|bytes| suits(touched, bytes)) => Gait::Abreast,
             _ => Gait::Straight,
         }
-    }
-
-    /// Has bytes of the caller copied to where they go in the caller's memory, in a call that touches so many: as it copies, or faster.
-    pub fn copy_own(&mut self, touched: u64, bytes: usize, copy: impl FnOnce(Gait)) {
-        let gait = self.gait(touched, false);
-        if gait != Gait::Straight {
-            return copy(gait);
-        }
-        let copying = self.own_copies.begin(bytes);
-        copy(copying.gait);
-        self.own_copies.over(copying);
     }
 
     /// Zeroed memory of so many bytes, of the kind that puts reach best, registered for many calls.

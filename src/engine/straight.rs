@@ -21,12 +21,12 @@ use super::operation::{
 };
 use super::rest::{Ask, Recalled};
 use super::slots::{Landed, Slots};
-use super::task::Operands;
+use super::task::{Operands, OwnPart};
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
 use crate::plan::Landing;
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Segment};
+use crate::transport::{Event, Gait, Segment};
 
 /// Messages of later rounds that are left in their slots: of more, their sender might have too few.
 const HELD: usize = 4;
@@ -146,6 +146,7 @@ impl Engine {
         let line = self.rest.at(kept).lend_line(&self.io);
         let errand = Errand::new(call, 0, operands);
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
+        self.copy_own(&errand);
         let trail = match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
                 self.vigil.makes_one();
@@ -245,10 +246,13 @@ impl Engine {
                         (false, _) => false,
                     }
                 }
-                Act::TakeIn { into, landing, channel } => match self.await_message(walk, step, *channel)? {
-                    Some(message) => self.take_in(walk, step, message, into, *landing)?,
-                    None => false,
-                },
+                Act::TakeIn { into, landing, channel } => {
+                    self.copy_own(walk.errand);
+                    match self.await_message(walk, step, *channel)? {
+                        Some(message) => self.take_in(walk, step, message, into, *landing)?,
+                        None => false,
+                    }
+                }
             };
             if !taken {
                 return Ok(false);
@@ -259,6 +263,27 @@ impl Engine {
             }
         }
         Ok(true)
+    }
+
+    /// Copies what a rank keeps for itself to where that belongs, unless it has been: while others get theirs, or their words of it.
+    #[inline(always)]
+    fn copy_own(&mut self, errand: &Errand<'_>) {
+        if let Some(own) = errand.own.take() {
+            self.copy(own, errand);
+        }
+    }
+
+    /// The same as the call copies, or faster.
+    #[inline(never)]
+    fn copy(&mut self, OwnPart { from, to, bytes, touched }: OwnPart, errand: &Errand<'_>) {
+        let copy = |gait| errand.to.copy_in(gait, to, errand.from, from, bytes);
+        let gait = self.gait(touched, false);
+        if gait != Gait::Straight {
+            return copy(gait);
+        }
+        let copying = self.own_copies.begin(bytes);
+        copy(copying.gait);
+        self.own_copies.over(copying);
     }
 
     /// Waits until all is read that was shown; false where the run is to do that.
@@ -630,7 +655,7 @@ mod tests {
         engine.waiting = waiting;
         let mut early = Early { missing: (1 << arrivals) - 1, messages: SmallVec::new() };
         let nothing = Source::Unregistered(Memory::nothing());
-        let operands = Operands { from: &nothing, to: None, fold: None };
+        let operands = Operands { from: &nothing, to: None, fold: None, own: None };
         let all = engine.claim(&Errand::new(call(5, Collective::Barrier), START, operands), &mut early);
         (early.messages.len(), engine.waiting.len(), all)
     }

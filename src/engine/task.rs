@@ -52,6 +52,21 @@ pub struct Operands<'o> {
     pub to: Option<&'o Source>,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<&'o AnyFold>,
+    /// What the rank keeps for itself.
+    pub own: Option<OwnPart>,
+}
+
+/// Bytes of what is put that nobody gets but the rank itself, among what lands.
+#[derive(Clone, Copy)]
+pub struct OwnPart {
+    /// Where they are.
+    pub from: usize,
+    /// Where they belong.
+    pub to: usize,
+    /// How many.
+    pub bytes: usize,
+    /// How many the call touches.
+    pub touched: u64,
 }
 
 /// Memory that a task moves.

@@ -96,7 +96,7 @@ impl Problem {
 
     /// The same for the largest part, of which so many bytes are more than others have.
     fn best_of_one(&self, bytes: u64, costs: &Costs) -> f64 {
-        let in_crowd = costs.message_in_crowd().filter(|_| !self.of_nodes);
+        let in_crowd = costs.block_in_crowd().filter(|_| !self.of_nodes);
         if self.bytes <= in_crowd.map_or(SMALL, |_| WHOLE_IN_CROWD) || self.q() < 2 {
             return 1.0;
         }

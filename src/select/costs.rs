@@ -99,11 +99,11 @@ impl Costs {
         self.latency * self.crowd
     }
 
-    /// What a message costs where ranks share cores, each of which has one; of others `None`. Fitted, over TCP on two cores, by the
-    /// clock: to all-to-alls, and to how many blocks a short vector had better be cut into.
-    pub(super) fn message_in_crowd(&self) -> Option<f64> {
+    /// What a further block costs where ranks share cores, each of which has one; of others `None`. Fitted, over TCP on two cores, by
+    /// the clock, to how many blocks a short vector had better be cut into.
+    pub(super) fn block_in_crowd(&self) -> Option<f64> {
         // A root is exact to the last bit on every machine, as other powers are not: all ranks choose alike.
-        (self.crowd > 1.0).then(|| MESSAGE_IN_CROWD * self.latency * self.crowd * self.crowd.sqrt())
+        (self.crowd > 1.0).then(|| BLOCK_IN_CROWD * self.latency * self.crowd * self.crowd.sqrt())
     }
 
     /// Whether ranks that share a core, of which each copies a byte in and out, take longer for it than a link: then no
@@ -140,8 +140,8 @@ impl Costs {
 /// blocks than this gives wait for each other (manual, "Number of blocks").
 const BLOCK_SHARE: f64 = 0.2;
 
-/// What a message costs [in a crowd](Costs::message_in_crowd), in terms of a put's latency and the crowd to the power of 1.5.
-const MESSAGE_IN_CROWD: f64 = 0.32;
+/// What a further block costs [in a crowd](Costs::block_in_crowd), in terms of a put's latency and the crowd to the power of 1.5.
+const BLOCK_IN_CROWD: f64 = 0.32;
 
 /// Ranks to a core beyond which processors, not links, are what a call waits for.
 pub(super) const MANY: f64 = 4.0;

@@ -617,15 +617,15 @@ fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
 #[test]
 fn in_a_crowd_blocks_are_handed_on_for_longer() {
     let name = |p: u32, bytes: u64, byte| {
-        let costs = Costs { latency: 2e-5, byte, block: 4e-6, crowd: f64::from(p) / 2.0, shared: false };
+        let costs = Costs { latency: 2.5e-5, byte, block: 5e-6, crowd: f64::from(p) / 2.0, shared: false };
         let largest = bytes / u64::from(p);
         let problem = Problem { collective: Collective::Alltoall, largest, ..whole(bytes, p) };
         problem.algorithm(&costs).unwrap().name
     };
     let measured = [
-        (8, 6.8e-8, [1 << 10, 4 << 10, 16 << 10]),
+        (8, 6.8e-8, [1 << 10, 4 << 10, 12 << 10]),
         (16, 6.8e-8, [4 << 10, 16 << 10, 32 << 10]),
-        (36, 1.38e-7, [8 << 10, 32 << 10, 128 << 10]),
+        (36, 1.38e-7, [4 << 10, 32 << 10, 96 << 10]),
     ];
     for (p, byte, sizes) in measured {
         let names = sizes.map(|bytes| name(p, bytes, byte));

@@ -6,6 +6,8 @@
 //! along their lines never wait for each other in a circle: what is put in a round waits for earlier rounds only.
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
+
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
@@ -13,7 +15,7 @@ use super::share::is_shared;
 use super::shown::SHOWN_FOR_SLOT;
 use crate::engine::call::{Call, DataHead, shown_bytes};
 use crate::engine::leg::{Stretches, total};
-use crate::engine::task::Operands;
+use crate::engine::task::{Operands, OwnPart};
 use crate::fold::Fold;
 use crate::plan::{Landing, Needs, Plan, Round, Side};
 use crate::transport::memory::Memory;
@@ -123,14 +125,17 @@ pub struct Errand<'e> {
     pub to: &'e Memory,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<&'e dyn Fold>,
+    /// What is still to be copied of this rank's own.
+    pub own: Cell<Option<OwnPart>>,
 }
 
 impl<'e> Errand<'e> {
     /// A start of a call.
     pub fn new(call: Call, iteration: u32, operands: Operands<'e>) -> Self {
-        let Operands { from: source, to, fold } = operands;
+        let Operands { from: source, to, fold, own } = operands;
         let (from, to) = (source.memory(), to.unwrap_or(source).memory());
-        Errand { call, iteration, from, region: source.region(), to, fold: fold.map(|fold| &**fold) }
+        let (fold, own) = (fold.map(|fold| &**fold), Cell::new(own));
+        Errand { call, iteration, from, region: source.region(), to, fold, own }
     }
 
     /// Where what arrives lands.
