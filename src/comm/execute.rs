@@ -10,7 +10,7 @@ use super::window::Window;
 use super::work::{Decision, Ends};
 use super::world::Workspace;
 use crate::algorithm::probe::PingPong;
-use crate::collective::{Collective, Numbering};
+use crate::collective::Collective;
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
@@ -58,7 +58,7 @@ impl Communicator {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
                 let (from, to, fold) = (&*ends.from, ends.to.as_deref(), call.fold.as_ref());
-                let own = self.own_part(call, elements, &ends);
+                let own = self.own_part(call, elements, received(call, elements, &ends), &ends);
                 let operands = Operands { from, to, fold, own };
                 return match engine.begin_again(made, operands)? {
                     Some(handle) => self.world.carry_out(engine, handle),
@@ -98,15 +98,10 @@ impl Communicator {
         })
     }
 
-    /// What a rank sends to itself in an all-to-all.
-    fn own_part(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<OwnPart> {
-        let has_own = call.collective.numbering() == Numbering::Pairs;
-        has_own.then(|| self.part_between_itself(call, elements, received(call, elements, ends), ends))
-    }
-
-    /// The same, to be copied as the call copies, where nobody has the engine.
+    /// What a rank sends to itself, to be copied as the call copies, where nobody has the engine.
     fn own_move(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<Move> {
-        let OwnPart { from, to, bytes, touched } = self.own_part(call, elements, ends)?;
+        let received = received(call, elements, ends);
+        let OwnPart { from, to, bytes, touched } = self.own_part(call, elements, received, ends)?;
         let target = ends.to.as_ref().unwrap_or(&ends.from);
         let gait = self.world.engine().gait(touched, false);
         Some(Move { gait, ..Move::part(target, to, &ends.from, from, bytes) })

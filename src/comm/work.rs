@@ -266,14 +266,17 @@ impl Communicator {
         Pairs { place: self.place, sent, received: incoming, unit: problem.unit }
     }
 
-    /// The part of an all-to-all that a rank sends to itself; `received` as for [`task`](Self::task).
-    pub(super) fn part_between_itself(
+    /// What a rank sends to itself in an all-to-all; `received` as for [`task`](Self::task).
+    pub(super) fn own_part(
         &self,
         call: &RawCall,
         elements: usize,
         received: u64,
         ends: &Ends<'_>,
-    ) -> OwnPart {
+    ) -> Option<OwnPart> {
+        if call.collective.numbering() != Numbering::Pairs {
+            return None;
+        }
         let (me, unit) = (self.rank() as usize, call.unit);
         let begin = |counts: &[usize], places: &Option<Arc<[usize]>>| {
             places.as_ref().map_or_else(|| counts[..me].iter().sum(), |places| places[me])
@@ -289,7 +292,8 @@ impl Communicator {
             }
         };
         let (from, to) = if count == 0 { (0, 0) } else { (from, received as usize + to) };
-        OwnPart { from: from * unit, to: to * unit, bytes: count * unit, touched: touched(call, elements) }
+        let touched = touched(call, elements);
+        Some(OwnPart { from: from * unit, to: to * unit, bytes: count * unit, touched })
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.

@@ -134,7 +134,7 @@ impl Engine {
     }
 
     /// Makes again what was [recalled](Self::recall), as the next call on its communicator, on this memory and by
-    /// this operator; `None` where it is over at once.
+    /// this operator; `None` where it is over at once. What the rank keeps for itself is where it belongs then in either case.
     ///
     /// As long as it goes along its line it only borrows what is its caller's, and stays among what is kept.
     pub fn begin_again(&mut self, kept: Recalled, operands: Operands<'_>) -> Result<Option<Handle>> {
@@ -173,6 +173,7 @@ impl Engine {
         let line = operation.lend_line(&self.io);
         let errand = Errand::new(operation.call(), operation.starts(), operands);
         let gone = self.go_along(line, &errand, |engine| engine.prepared(handle));
+        self.copy_own(&errand);
         match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
                 self.vigil.makes_one();

@@ -2,17 +2,13 @@
 #![forbid(unsafe_code)]
 
 use super::costs::{COPY, Costs, HANDSHAKE};
-use super::{Problem, SMALL};
+use super::{Nodes, Problem, SMALL};
 use crate::algorithm::{Entry, Nesting, Span};
 use crate::collective::Collective;
 use crate::plan::digits::Digits;
 
 /// What a message of an all-to-all costs where ranks have cores of their own, in terms of a block's cost: assumed.
 const MESSAGE: f64 = 0.7;
-/// The same where they share cores, in terms of a [hop](Costs::hop) among the ranks of a core: fitted, by what is lost where the wrong
-/// algorithm of three is taken, to medians of 8, 16 and 36 ranks on two cores over TCP, of 1 to 96 KiB (manual, "All-to-all"). They
-/// lose 3 % by it in the mean.
-const MESSAGE_BY_HOP: f64 = 0.85;
 /// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
 const WITHIN: f64 = 0.25;
 /// By how much it must be thought faster to be taken: what a copy, a hop within a node, and a message of ranks
@@ -242,7 +238,7 @@ impl Problem {
         let spoken_of = nodes.largest as f64 * f64::from(turns);
         let copies = (COPIES * self.bytes as f64 + spoken_of) * COPY * costs.crowd;
         let messages = f64::from(within + among) * message(costs);
-        let takes = hops + messages + spoken_of * costs.byte + copies;
+        let takes = hops + messages + self.link_takes(self.others(), costs) + copies;
         let handed_on = self.handed_on().map(|(entry, digits)| self.handed_on_takes(entry, digits, costs));
         handed_on.chain([self.direct_takes(costs)]).all(|alone| takes * MARGIN < alone)
     }
@@ -415,15 +411,23 @@ impl Problem {
     /// Seconds in which a rank puts all but an equal share of its blocks, in so many messages, a share in each: while one is on the link
     /// processors see to others.
     fn step_takes(&self, messages: u32, message: f64, costs: &Costs) -> f64 {
-        let messages = f64::from(messages);
-        let on_the_link = self.bytes as f64 * costs.byte * messages / (messages + 1.0);
-        costs.latency + on_the_link.max(messages * message)
+        costs.latency + self.link_takes(messages, costs).max(f64::from(messages) * message)
+    }
+
+    /// Seconds for which such messages are on a link, which all ranks of a node share; what they have for each other does not go by it.
+    fn link_takes(&self, messages: u32, costs: &Costs) -> f64 {
+        let ranks = self.nodes.map_or(1.0, |Nodes { most, .. }| {
+            f64::from(most) * f64::from(self.p.saturating_sub(most)) / f64::from(self.others().max(1))
+        });
+        ranks * self.bytes as f64 * costs.byte * f64::from(messages) / f64::from(messages + 1)
     }
 }
 
-/// What a message of an all-to-all costs.
+/// What a message of an all-to-all costs: where ranks share cores a put's latency for each other rank of its core. So what is least
+/// takes 1.03 of the time of the fastest algorithm in the mean, and 1.27 at most: without leaders, 8, 16 and 36 ranks on two cores over
+/// TCP, 1 to 96 KiB (manual, "All-to-all").
 fn message(costs: &Costs) -> f64 {
-    if costs.crowd > 1.0 { MESSAGE_BY_HOP * costs.hop() } else { MESSAGE * costs.block }
+    (MESSAGE * costs.block).max(costs.latency * (costs.crowd - 1.0))
 }
 
 /// The algorithm of a barrier: node by node where it is to be `nested`; by a tree where ranks share cores, and either no

@@ -105,7 +105,7 @@ impl Problem {
         let by_the_model = where_one_costs(costs.block).max(on_the_link * CHEAP / costs.block);
         // Smaller than worth a packet only where that pays though all ranks of a core have to pay for each; leaders are fewer.
         let small_ones = match in_crowd {
-            Some(message) => nearest_phases(where_one_costs(message), self.q()),
+            Some(block) => nearest_phases(where_one_costs(block), self.q()),
             None => phases_within(where_one_costs(costs.block * costs.crowd), self.q()),
         };
         let most = (self.largest / smallest_of_whole(costs)).max(small_ones);

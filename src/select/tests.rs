@@ -612,25 +612,50 @@ fn a_block_of_one_rank_is_one_piece_as_in_a_reduction() {
     );
 }
 
-/// As on the emulated cluster, of p ranks on two cores: sizes that were measured to pay, bit by bit and in two phases, and
-/// one that does not.
+/// Of p ranks on two cores, as the emulated cluster's jobs measure them.
+fn crowded(p: u32, latency: f64, byte: f64) -> Costs {
+    Costs { latency, byte, block: 0.2 * latency, crowd: f64::from(p) / 2.0, shared: false }
+}
+
+/// As on the emulated cluster: of what was measured the fastest, bit by bit, in two phases, straight.
 #[test]
 fn in_a_crowd_blocks_are_handed_on_for_longer() {
-    let name = |p: u32, bytes: u64, byte| {
-        let costs = Costs { latency: 2.5e-5, byte, block: 5e-6, crowd: f64::from(p) / 2.0, shared: false };
+    let name = |p: u32, bytes: u64, costs: &Costs| {
         let largest = bytes / u64::from(p);
         let problem = Problem { collective: Collective::Alltoall, largest, ..whole(bytes, p) };
-        problem.algorithm(&costs).unwrap().name
+        problem.algorithm(costs).unwrap().name
     };
     let measured = [
-        (8, 6.8e-8, [1 << 10, 4 << 10, 12 << 10]),
-        (16, 6.8e-8, [4 << 10, 16 << 10, 32 << 10]),
-        (36, 1.38e-7, [4 << 10, 32 << 10, 96 << 10]),
+        (8, crowded(8, 2.3e-5, 6.8e-8), [1 << 10, 4 << 10, 12 << 10]),
+        (16, crowded(16, 2.8e-5, 6.8e-8), [4 << 10, 12 << 10, 32 << 10]),
+        (36, crowded(36, 2.25e-5, 1.38e-7), [4 << 10, 32 << 10, 96 << 10]),
     ];
-    for (p, byte, sizes) in measured {
-        let names = sizes.map(|bytes| name(p, bytes, byte));
+    for (p, costs, sizes) in measured {
+        let names = sizes.map(|bytes| name(p, bytes, &costs));
         assert_eq!(names, ["store-and-forward", "two-phase", "ring"], "{p} ranks");
     }
+    let four = crowded(4, 2.9e-5, 6.8e-8);
+    assert_eq!([96, 768, 12 << 10].map(|bytes| name(4, bytes, &four)), ["ring"; 3], "two ranks a core");
+}
+
+/// Eight nodes of four ranks each on two cores, in which the four have one link: of what was measured the fastest, but for the shortest,
+/// which take as long either way.
+#[test]
+fn blocks_of_ranks_that_share_a_link_are_on_it_for_longer() {
+    let costs = crowded(32, 2.5e-5, 6.8e-8);
+    let name = |part: u64| {
+        let largest = part * 16;
+        let nodes = Nodes { count: 8, most: 4, largest, around: Around::uncut(largest), equal: true };
+        let problem = Problem {
+            collective: Collective::Alltoall,
+            largest: part,
+            nodes: Some(nodes),
+            apart: false,
+            ..whole(32 * part, 32)
+        };
+        problem.algorithm(&costs).unwrap().name
+    };
+    assert_eq!([32, 512, 2 << 10, 4 << 10].map(name), ["store-and-forward", "leader", "ring", "ring"]);
 }
 
 #[test]
