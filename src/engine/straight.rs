@@ -165,7 +165,8 @@ impl Engine {
         self.start_or_forget(handle, &trail).map(Some)
     }
 
-    /// Starts a prepared operation that is at rest, on what it was prepared for; whether it is over at once.
+    /// Starts a prepared operation that is at rest, on what it was prepared for, as [`begin_again`](Self::begin_again); whether it is
+    /// over at once.
     pub fn start_again(&mut self, handle: Handle, operands: Operands<'_>) -> Result<bool> {
         self.check_at_rest(handle)?;
         let Some(Some(Entry { operation, .. })) = self.operations.get_mut(handle) else { return Ok(true) };

@@ -5,10 +5,13 @@ use super::costs::{COPY, Costs, HANDSHAKE};
 use super::{Nodes, Problem, SMALL};
 use crate::algorithm::{Entry, Nesting, Span};
 use crate::collective::Collective;
+use crate::engine::call::HEAD;
 use crate::plan::digits::Digits;
 
 /// What a message of an all-to-all costs where ranks have cores of their own, in terms of a block's cost: assumed.
 const MESSAGE: f64 = 0.7;
+/// Bytes that each message has on the link besides its own: its head, and a network's, which is assumed.
+const ENVELOPE: f64 = HEAD as f64 + 44.0;
 /// A hop within a node, as a share of a put's latency between nodes: on the quickest networks; on others less.
 const WITHIN: f64 = 0.25;
 /// By how much it must be thought faster to be taken: what a copy, a hop within a node, and a message of ranks
@@ -238,7 +241,7 @@ impl Problem {
         let spoken_of = nodes.largest as f64 * f64::from(turns);
         let copies = (COPIES * self.bytes as f64 + spoken_of) * COPY * costs.crowd;
         let messages = f64::from(within + among) * message(costs);
-        let takes = hops + messages + self.link_takes(self.others(), costs) + copies;
+        let takes = hops + messages + self.link_takes(self.others(), among, costs) + copies;
         let handed_on = self.handed_on().map(|(entry, digits)| self.handed_on_takes(entry, digits, costs));
         handed_on.chain([self.direct_takes(costs)]).all(|alone| takes * MARGIN < alone)
     }
@@ -394,37 +397,38 @@ impl Problem {
     /// Seconds of an all-to-all in which each block goes digit by digit of its distance, and is copied in and out on each level.
     fn handed_on_takes(&self, entry: &Entry, digits: Digits, costs: &Costs) -> f64 {
         let copies = self.bytes as f64 * COPY * costs.crowd;
-        // Where they do not fit slots, each waits for a word, and its target makes that.
-        let (words, handshake) = if self.is_small(entry, 1, costs) { (1.0, 0.0) } else { (2.0, HANDSHAKE) };
-        let step_takes = |level| {
-            let shares = digits.largest(level);
-            handshake * costs.latency + self.step_takes(shares, words * message(costs), costs) + copies
-        };
-        (0..digits.levels()).map(step_takes).sum()
+        let are_small = self.is_small(entry, 1, costs);
+        let level_takes = |level| self.step_takes(digits.largest(level), are_small, costs) + copies;
+        (0..digits.levels()).map(level_takes).sum()
     }
 
     /// Seconds of an all-to-all in which each block goes by itself.
     fn direct_takes(&self, costs: &Costs) -> f64 {
-        self.step_takes(self.others(), message(costs), costs)
+        let are_small = self.candidates().any(|entry| entry.name == "ring" && self.is_small(entry, 1, costs));
+        self.step_takes(self.others(), are_small, costs)
     }
 
     /// Seconds in which a rank puts all but an equal share of its blocks, in so many messages, a share in each: while one is on the link
-    /// processors see to others.
-    fn step_takes(&self, messages: u32, message: f64, costs: &Costs) -> f64 {
-        costs.latency + self.link_takes(messages, costs).max(f64::from(messages) * message)
+    /// processors see to others. Where they do not fit slots each waits for a word, and its target makes that.
+    fn step_takes(&self, messages: u32, are_small: bool, costs: &Costs) -> f64 {
+        let (words, handshake) = if are_small { (1.0, 0.0) } else { (2.0, HANDSHAKE) };
+        let made = words * f64::from(messages) * message(costs);
+        (1.0 + handshake) * costs.latency + self.link_takes(messages, messages, costs).max(made)
     }
 
-    /// Seconds for which such messages are on a link, which all ranks of a node share; what they have for each other does not go by it.
-    fn link_takes(&self, messages: u32, costs: &Costs) -> f64 {
+    /// Seconds for which so many shares, of one more that are equal, are on a link, in so many messages. The ranks of a node have one
+    /// link; what they put to each other straight does not go by it.
+    fn link_takes(&self, shares: u32, messages: u32, costs: &Costs) -> f64 {
         let ranks = self.nodes.map_or(1.0, |Nodes { most, .. }| {
             f64::from(most) * f64::from(self.p.saturating_sub(most)) / f64::from(self.others().max(1))
         });
-        ranks * self.bytes as f64 * costs.byte * f64::from(messages) / f64::from(messages + 1)
+        let bytes = self.bytes as f64 * f64::from(shares) / f64::from(shares + 1);
+        ranks * (bytes + f64::from(messages) * ENVELOPE) * costs.byte
     }
 }
 
 /// What a message of an all-to-all costs: where ranks share cores a put's latency for each other rank of its core. So what is least
-/// takes 1.03 of the time of the fastest algorithm in the mean, and 1.27 at most: without leaders, 8, 16 and 36 ranks on two cores over
+/// takes 1.03 of the time of the fastest algorithm in the mean, and 1.2 at most: without leaders, 8, 16 and 36 ranks on two cores over
 /// TCP, 1 to 96 KiB (manual, "All-to-all").
 fn message(costs: &Costs) -> f64 {
     (MESSAGE * costs.block).max(costs.latency * (costs.crowd - 1.0))
