@@ -57,10 +57,10 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                let (from, to, fold) = (&*ends.from, ends.to.as_deref(), call.fold.as_ref());
                 let own = self.own_part(call, elements, received(call, elements, &ends), &ends);
-                let operands = Operands { from, to, fold, own };
-                return match engine.begin_again(made, operands)? {
+                let operands =
+                    Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
+                return match engine.begin_again(made, operands, own)? {
                     Some(handle) => self.world.carry_out(engine, handle),
                     None => Ok(()),
                 };

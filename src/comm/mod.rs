@@ -331,8 +331,8 @@ impl Communicator {
         let mut engine = self.world.engine();
         if let Some(made) = engine.recall(&ask) {
             let nothing = Source::Unregistered(Memory::nothing());
-            let operands = Operands { from: &nothing, to: None, fold: None, own: None };
-            return match engine.begin_again(made, operands)? {
+            let operands = Operands { from: &nothing, to: None, fold: None };
+            return match engine.begin_again(made, operands, None)? {
                 Some(handle) => self.world.carry_out(engine, handle),
                 None => Ok(()),
             };

@@ -90,7 +90,7 @@ impl Held {
         let Some(Own { from, to, fold }) = &self.operands else {
             return self.start().and_then(|()| self.wait());
         };
-        let operands = Operands { from, to: to.as_ref(), fold: fold.as_ref(), own: None };
+        let operands = Operands { from, to: to.as_ref(), fold: fold.as_ref() };
         self.wait_if_due()?;
         self.world.run_again(self.handle, operands, || self.before.iter().for_each(Move::make))?;
         self.after.iter().for_each(Move::make);

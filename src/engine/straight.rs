@@ -134,17 +134,22 @@ impl Engine {
     }
 
     /// Makes again what was [recalled](Self::recall), as the next call on its communicator, on this memory and by
-    /// this operator; `None` where it is over at once. What the rank keeps for itself is where it belongs then in either case.
+    /// this operator; `None` where it is over at once. What the rank keeps for itself (`own`) is where it belongs then in either case.
     ///
     /// As long as it goes along its line it only borrows what is its caller's, and stays among what is kept.
-    pub fn begin_again(&mut self, kept: Recalled, operands: Operands<'_>) -> Result<Option<Handle>> {
+    pub fn begin_again(
+        &mut self,
+        kept: Recalled,
+        operands: Operands<'_>,
+        own: Option<OwnPart>,
+    ) -> Result<Option<Handle>> {
         self.check()?;
         self.rest.at(kept).anticipate(&mut self.io);
         let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.of(communicator).next(communicator, signature);
         let line = self.rest.at(kept).lend_line(&self.io);
-        let errand = Errand::new(call, 0, operands);
+        let errand = Errand::new(call, 0, operands, own);
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
         self.copy_own(&errand);
         let trail = match gone.map_err(|error| self.fail(error))? {
@@ -165,16 +170,14 @@ impl Engine {
         self.start_or_forget(handle, &trail).map(Some)
     }
 
-    /// Starts a prepared operation that is at rest, on what it was prepared for, as [`begin_again`](Self::begin_again); whether it is
-    /// over at once.
+    /// Starts a prepared operation that is at rest, on what it was prepared for; whether it is over at once.
     pub fn start_again(&mut self, handle: Handle, operands: Operands<'_>) -> Result<bool> {
         self.check_at_rest(handle)?;
         let Some(Some(Entry { operation, .. })) = self.operations.get_mut(handle) else { return Ok(true) };
         operation.anticipate(&mut self.io);
         let line = operation.lend_line(&self.io);
-        let errand = Errand::new(operation.call(), operation.starts(), operands);
+        let errand = Errand::new(operation.call(), operation.starts(), operands, None);
         let gone = self.go_along(line, &errand, |engine| engine.prepared(handle));
-        self.copy_own(&errand);
         match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
                 self.vigil.makes_one();
@@ -657,8 +660,8 @@ mod tests {
         engine.waiting = waiting;
         let mut early = Early { missing: (1 << arrivals) - 1, messages: SmallVec::new() };
         let nothing = Source::Unregistered(Memory::nothing());
-        let operands = Operands { from: &nothing, to: None, fold: None, own: None };
-        let all = engine.claim(&Errand::new(call(5, Collective::Barrier), START, operands), &mut early);
+        let operands = Operands { from: &nothing, to: None, fold: None };
+        let all = engine.claim(&Errand::new(call(5, Collective::Barrier), START, operands, None), &mut early);
         (early.messages.len(), engine.waiting.len(), all)
     }
 

@@ -52,8 +52,6 @@ pub struct Operands<'o> {
     pub to: Option<&'o Source>,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<&'o AnyFold>,
-    /// What the rank keeps for itself.
-    pub own: Option<OwnPart>,
 }
 
 /// Bytes of what is put that nobody gets but the rank itself, among what lands.

@@ -428,7 +428,7 @@ impl Problem {
 }
 
 /// What a message of an all-to-all costs: where ranks share cores a put's latency for each other rank of its core. So what is least
-/// takes 1.03 of the time of the fastest algorithm in the mean, and 1.2 at most: without leaders, 8, 16 and 36 ranks on two cores over
+/// takes 1.02 of the time of the fastest algorithm in the mean, and 1.2 at most: without leaders, 8, 16 and 36 ranks on two cores over
 /// TCP, 1 to 96 KiB (manual, "All-to-all").
 fn message(costs: &Costs) -> f64 {
     (MESSAGE * costs.block).max(costs.latency * (costs.crowd - 1.0))

@@ -131,8 +131,8 @@ pub struct Errand<'e> {
 
 impl<'e> Errand<'e> {
     /// A start of a call.
-    pub fn new(call: Call, iteration: u32, operands: Operands<'e>) -> Self {
-        let Operands { from: source, to, fold, own } = operands;
+    pub fn new(call: Call, iteration: u32, operands: Operands<'e>, own: Option<OwnPart>) -> Self {
+        let Operands { from: source, to, fold } = operands;
         let (from, to) = (source.memory(), to.unwrap_or(source).memory());
         let (fold, own) = (fold.map(|fold| &**fold), Cell::new(own));
         Errand { call, iteration, from, region: source.region(), to, fold, own }
