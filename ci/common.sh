@@ -28,6 +28,12 @@ need_circulant() {
     [ -x "$circulant" ] || die "no program at $circulant; build it by: cargo build --release"
 }
 
+# Runs a command while no other script that names this file runs one: what it installs, or makes, is theirs, too.
+one_at_a_time() { # FILE COMMAND...
+    mkdir -p "$(dirname "$1")"
+    (flock 9 && "${@:2}" 9>&-) 9>"$1"
+}
+
 # Runs functions at the same time, where each by itself would leave a core idle. What each says comes in one piece.
 side_by_side() { # FUNCTION...
     local said task tasks=() status=0
