@@ -3,6 +3,7 @@
 //! give the serial result alike.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::tests::{faulty, on_threads, said_of_different_calls};
 use super::*;
@@ -350,54 +351,139 @@ fn what_rests_is_shown_though_a_slot_has_room_for_it() {
 /// Elements of a part that has no room in a slot.
 const TOO_LONG: usize = 8 * IN_SLOT;
 
-/// Long exchanges of two ranks on windows that rest but for what no look finds: how many of each kind went along their line to its end,
-/// and how many of all were left on the way.
-fn exchanges(comm: &Communicator) -> [u64; 4] {
-    comm.world.engine().give_a_core();
-    let me = comm.rank();
-    let has = |rank: Rank, i: usize, time: u64| match i % TOO_LONG {
-        UNSEEN => time + u64::from(rank),
-        _ => value(rank, 0) + i as u64,
-    };
-    let own = me as usize * TOO_LONG;
-    let [mut parts, mut both] = [2, 4].map(|parts| comm.window(parts * TOO_LONG).unwrap());
-    let make = |window: &mut Window<u64>, time, call: Call<u64>| {
-        window.iter_mut().enumerate().for_each(|(i, one)| *one = has(me, i, time));
-        comm.run_window(window, call).unwrap();
-    };
-    let along = |act: &mut dyn FnMut(u64)| {
-        let before = shown::EXCHANGES.get()[0];
+/// Long calls of two ranks on windows that rest but for what no look finds.
+struct OfTwo {
+    comm: Communicator,
+}
+
+impl OfTwo {
+    fn has(rank: Rank, i: usize, time: u64) -> u64 {
+        match i % TOO_LONG {
+            UNSEEN => time + u64::from(rank),
+            _ => value(rank, 0) + i as u64,
+        }
+    }
+
+    fn make(&self, window: &mut Window<u64>, time: u64, call: Call<u64>) {
+        let me = self.comm.rank();
+        window.iter_mut().enumerate().for_each(|(i, one)| *one = Self::has(me, i, time));
+        self.comm.run_window(window, call).unwrap();
+    }
+
+    /// How many went along their line to its end.
+    fn along(&self, act: &mut dyn FnMut(u64)) -> u64 {
+        let before = shown::LONG_LINES.get()[0];
         (0..40).for_each(act);
-        shown::EXCHANGES.get()[0] - before
-    };
-    let gathered = along(&mut |time| {
-        make(&mut parts, time, Call::allgather());
-        assert!((0..2 * TOO_LONG).all(|i| parts[i] == has((i / TOO_LONG) as Rank, i, time)));
-    });
-    let summed = along(&mut |time| {
-        make(&mut parts, time, Call::reduce_scatter_block(Sum));
-        assert!((own..own + TOO_LONG).all(|i| parts[i] == has(0, i, time) + has(1, i, time)));
-    });
-    let swapped = along(&mut |time| {
-        make(&mut both, time, Call::alltoall());
-        let sent = |i: usize| has((i / TOO_LONG) as Rank, own + i % TOO_LONG, time);
-        assert!((0..2 * TOO_LONG).all(|i| both[2 * TOO_LONG + i] == sent(i)));
-    });
-    [gathered, summed, swapped, shown::EXCHANGES.get()[1]]
+        shown::LONG_LINES.get()[0] - before
+    }
+
+    fn gather(&self) -> u64 {
+        let mut parts = self.comm.window(2 * TOO_LONG).unwrap();
+        self.along(&mut |time| {
+            self.make(&mut parts, time, Call::allgather());
+            assert!((0..2 * TOO_LONG).all(|i| parts[i] == Self::has((i / TOO_LONG) as Rank, i, time)));
+        })
+    }
+
+    fn sum(&self) -> u64 {
+        let (own, mut parts) = (self.own(), self.comm.window(2 * TOO_LONG).unwrap());
+        self.along(&mut |time| {
+            self.make(&mut parts, time, Call::reduce_scatter_block(Sum));
+            let sum = |i| Self::has(0, i, time) + Self::has(1, i, time);
+            assert!((own..own + TOO_LONG).all(|i| parts[i] == sum(i)));
+        })
+    }
+
+    fn swap(&self) -> u64 {
+        let (own, mut both) = (self.own(), self.comm.window(4 * TOO_LONG).unwrap());
+        self.along(&mut |time| {
+            self.make(&mut both, time, Call::alltoall());
+            let sent = |i: usize| Self::has((i / TOO_LONG) as Rank, own + i % TOO_LONG, time);
+            assert!((0..2 * TOO_LONG).all(|i| both[2 * TOO_LONG + i] == sent(i)));
+        })
+    }
+
+    fn own(&self) -> usize {
+        self.comm.rank() as usize * TOO_LONG
+    }
+
+    fn spread(&self) -> u64 {
+        self.spread_from(0, Call::broadcast(0))
+    }
+
+    fn give_all(&self) -> u64 {
+        self.spread_from(1, Call::allgatherv(&[0, 2 * TOO_LONG]))
+    }
+
+    fn spread_from(&self, root: Rank, call: Call<u64>) -> u64 {
+        let mut window = self.comm.window(2 * TOO_LONG).unwrap();
+        self.along(&mut |time| {
+            self.make(&mut window, time, call.clone());
+            assert!((0..2 * TOO_LONG).all(|i| window[i] == Self::has(root, i, time)));
+        })
+    }
+}
+
+/// How many long calls of a kind each of two ranks makes along their line, and how many it leaves on the way.
+fn along_lines(comms: Vec<Communicator>, make: fn(&OfTwo) -> u64) -> Vec<[u64; 2]> {
+    on_threads(comms, |comm| {
+        comm.world.engine().give_a_core();
+        [make(&OfTwo { comm }), shown::LONG_LINES.get()[1]]
+    })
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "it has no memfd_create")]
-fn what_two_ranks_exchange_goes_along_a_line_and_is_the_runs_from_anywhere() {
-    let is_along = |counts: &[u64; 4]| counts[..3].iter().all(|&along| along > 0);
-    // Where threads of a busy machine lose their patience the next calls are the run's.
-    let mut tries = (0..20).map(|_| on_threads(sharing(2, far), |comm| exchanges(&comm)));
-    assert!(tries.any(|counts| counts.iter().all(is_along)), "no exchange went along its line");
-    on_threads(sharing(2, as_it_is), |comm| exchanges(&comm));
-    // There what is late, or not taken, and what one shows and the other does not.
-    let worse = (0..3).map(|seed| Communicator::loopback(2, seed).unwrap()).chain([faulty_sharing(2)]);
-    let left: u64 = worse.flat_map(|comms| on_threads(comms, |comm| exchanges(&comm)[3])).sum();
-    assert!(left > 0, "none was left on the way");
+fn long_calls_of_two_ranks_go_along_a_line_and_are_the_runs_from_anywhere() {
+    // What rests is shown from afar, too; what both carry is not.
+    let exchanges: [fn(&OfTwo) -> u64; 3] = [OfTwo::gather, OfTwo::sum, OfTwo::swap];
+    let carried: [fn(&OfTwo) -> u64; 2] = [OfTwo::spread, OfTwo::give_all];
+    for (kinds, is_far) in [(&exchanges[..], true), (&carried, false)] {
+        let ends = if is_far { [far, as_it_is] } else { [as_it_is, far] };
+        let mut left = 0;
+        for &make in kinds {
+            // Where threads of a busy machine lose their patience the next calls are the run's.
+            let mut tries = (0..20).map(|_| along_lines(sharing(2, ends[0]), make));
+            assert!(
+                tries.any(|counts| counts.iter().all(|&[along, _]| along > 0)),
+                "none went along its line"
+            );
+            along_lines(sharing(2, ends[1]), make);
+            // There what is late, or not taken, and what one shows and the other does not.
+            let worse = (0..3).map(|seed| Communicator::loopback(2, seed).unwrap());
+            let worse = worse.chain([faulty_sharing(2)]);
+            left += worse.flat_map(|comms| along_lines(comms, make)).map(|[_, left]| left).sum::<u64>();
+        }
+        assert!(left > 0, "none was left on the way");
+    }
+}
+
+/// That it is ready, a rank may still have to tell who has put all before that, and has left.
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn nobody_waits_for_one_that_has_all_and_is_gone() {
+    for seed in 0..400 {
+        let refuses = |shm: Shm| -> Box<dyn Transport> {
+            let faults = Faults { refuse: 128, delay: 0, lose: 0 };
+            if shm.place().rank == 0 { Box::new(shm) } else { Box::new(Faulty::new(shm, faults, seed)) }
+        };
+        on_threads(sharing(2, refuses), |comm| {
+            let (me, mut window) = (comm.rank(), comm.window::<u64>(2 * TOO_LONG).unwrap());
+            // So that the other one loses its patience meanwhile.
+            let add = fold::commutative(move |a: &u64, b: &u64| {
+                if me == 0 && *a == u64::MAX {
+                    std::thread::sleep(Duration::from_micros(200));
+                }
+                a.wrapping_add(*b)
+            });
+            let sum = Call::reduce_scatter_block(add);
+            for _ in 0..2 {
+                window.fill(0);
+                (window[0], window[TOO_LONG]) = (u64::MAX, u64::MAX);
+                comm.run_window(&mut window, &sum).unwrap();
+            }
+        });
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use super::carried::Progress;
 use super::course::{Course, Path};
 use super::index::Index;
 use super::io::Io;
@@ -112,9 +113,12 @@ impl Arrivals {
         self.index.find(source).map(|number| self.sources[number].channel)
     }
 
-    /// Whether all sources have been told that this rank is ready, and that it has read what they show.
-    pub fn all_are_told(&self) -> bool {
-        self.told == self.sources.len() && self.loaded.is_empty()
+    /// Whether all sources, of which everything has arrived, have been told what they wait for: that this rank has read what
+    /// they show; and that it is ready where that counts for later starts, too. Else who has put all without that word may be
+    /// gone, and nobody takes it.
+    pub fn all_are_told(&self, course: &Course) -> bool {
+        let ready = self.told == self.sources.len() || !course.call.signature.prepared;
+        ready && self.loaded.is_empty()
     }
 
     /// Tells the sources that this rank is ready, those of later rounds as rounds before have arrived: where all
@@ -391,6 +395,15 @@ impl Arrivals {
         // The run is at its beginning, and hears of every round once.
         let _ = course.run.arrived(round);
         self.go_past(round, course);
+    }
+
+    /// So far the leg that is all of a call has been carried already.
+    pub fn carried_before(&mut self, progress: &Progress, course: &mut Course) {
+        self.told = usize::from(progress.told);
+        for _ in 0..progress.landed {
+            // The run is at its beginning, and hears of two parts at most.
+            let _ = self.part_of(0, true, course);
+        }
     }
 
     /// Takes in the next piece of the current round, if it has landed.

@@ -1,5 +1,5 @@
-//! A call's plan as one line of steps, for when the call is made again: a small call's, or that of two ranks that exchange
-//! what each can read where it lies.
+//! A call's plan as one line of steps, for when the call is made again: a small call's, that of two ranks that exchange
+//! what each can read where it lies, or that of two which [carry](Carried) one long leg.
 //!
 //! What a run decides anew at every event, it nearly always decides in the same way: here it is decided once. Every
 //! put stands as early as lockstep allows, before the next arrival in the order of rounds. So ranks that go
@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 
+use super::carried::{Carried, Progress};
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
@@ -37,8 +38,12 @@ pub struct Line {
     pub arrivals: u64,
     /// What is awaited comes [soon](super::Pace::soon).
     pub soon: bool,
-    /// Whether it is an exchange of what does not go in slots.
+    /// What is done in the place of steps, where two ranks carry one leg.
+    pub carried: Option<Carried>,
+    /// Whether it is of what does not go in slots.
     pub is_long: bool,
+    /// How that is copied.
+    pub gait: Gait,
     /// How many calls there were that might have gone along it.
     calls: u32,
     /// One has left it on the way: the next ones are the run's.
@@ -100,6 +105,8 @@ pub struct Trail {
     pub unread: Vec<Word>,
     /// What was read, of which its source has not been told.
     pub untold: Option<Word>,
+    /// How far a leg has been carried, where it consists of that.
+    pub carried: Progress,
 }
 
 /// By which channel something is shown, and of which round.
@@ -117,12 +124,16 @@ pub struct Errand<'e> {
     pub call: Call,
     /// Which start of it, from 0.
     pub iteration: u32,
+    /// This rank's number of its operation.
+    pub number: u16,
     /// What is put.
     pub from: &'e Memory,
     /// The same as registered memory, where it is that.
     pub region: Option<&'e Region>,
     /// Where it lands.
     pub to: &'e Memory,
+    /// The same as registered memory, where it is that.
+    pub to_region: Option<&'e Region>,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<&'e dyn Fold>,
     /// What is still to be copied of this rank's own.
@@ -130,34 +141,43 @@ pub struct Errand<'e> {
 }
 
 impl<'e> Errand<'e> {
-    /// A start of a call.
-    pub fn new(call: Call, iteration: u32, operands: Operands<'e>, own: Option<OwnPart>) -> Self {
+    /// A start of a call, as this operation.
+    pub fn new(
+        (call, iteration): (Call, u32),
+        number: u16,
+        operands: Operands<'e>,
+        own: Option<OwnPart>,
+    ) -> Self {
         let Operands { from: source, to, fold } = operands;
-        let (from, to) = (source.memory(), to.unwrap_or(source).memory());
+        let target = to.unwrap_or(source);
+        let (from, to) = (source.memory(), target.memory());
+        let (region, to_region) = (source.region(), target.region());
         let (fold, own) = (fold.map(|fold| &**fold), Cell::new(own));
-        Errand { call, iteration, from, region: source.region(), to, fold, own }
+        Errand { call, iteration, number, from, region, to, to_region, fold, own }
     }
 
-    /// Where what arrives lands.
-    pub fn shore(&self) -> Shore<'_> {
-        Shore { memory: self.to, fold: self.fold, signature: &self.call.signature, gait: Gait::Straight }
+    /// Where what arrives lands, copied in this gait.
+    pub fn shore(&self, gait: Gait) -> Shore<'_> {
+        Shore { memory: self.to, fold: self.fold, signature: &self.call.signature, gait }
     }
 }
 
 impl Line {
-    /// Of an operation whose messages travel in slots, or in which two ranks exchange what is long; `None` where its plan has no such
-    /// line.
+    /// Of an operation whose messages travel in slots, or in which two ranks exchange what is long, or carry it; `None`
+    /// where its plan has no such line.
     pub fn new(course: &Course, io: &Io) -> Option<Line> {
-        if !(course.is_small() || is_exchange(course)) {
+        let carried = Carried::of(course, io);
+        if !(course.is_small() || is_exchange(course) || carried.is_some()) {
             return None;
         }
         let order = order(course.plan())?;
         let arrivals = order.iter().filter(|(_, side)| *side == Side::Arrival);
         let arrivals = arrivals.fold(0, |rounds, (round, _)| rounds | 1 << round);
         let steps = (0..order.len()).map(|at| step(course, io, &order[at..]));
-        let (heads, steps) = (DataHead::new(course.call), steps.collect::<Option<_>>()?);
+        let steps = if carried.is_some() { Box::default() } else { steps.collect::<Option<_>>()? };
+        let (heads, soon, gait) = (DataHead::new(course.call), course.pace.soon, course.gait);
         let is_long = !course.is_small();
-        Some(Line { heads, steps, arrivals, soon: course.pace.soon, is_long, calls: 0, put_off: false })
+        Some(Line { heads, steps, arrivals, soon, carried, is_long, gait, calls: 0, put_off: false })
     }
 
     /// Whether the next call goes along it. After one that has left it those are the run's up to a call that both ranks count
@@ -174,9 +194,9 @@ impl Line {
         self.put_off = self.is_long;
     }
 
-    /// How many bytes a step's message has, mostly.
-    pub fn expected(&self, step: &Step) -> u64 {
-        if self.is_long { shown_bytes(1) as u64 } else { step.bytes }
+    /// How many bytes a message has in which so many are sent or shown, mostly.
+    pub fn expected(&self, bytes: u64) -> u64 {
+        if self.is_long { shown_bytes(1) as u64 } else { bytes }
     }
 
     /// Makes it another call's of the same signature, or another start's.
@@ -189,7 +209,7 @@ impl Line {
 /// what the other shows than tell it first where to put that.
 fn is_exchange(course: &Course) -> bool {
     let plan = course.plan();
-    if plan.rounds() != 1 || course.gait != Gait::Straight {
+    if plan.rounds() != 1 || course.gait == Gait::PastCaches {
         return false;
     }
     let Round { put: Some(put), arrival: Some(arrival), .. } = plan.round(0) else { return false };

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+mod carried;
 mod course;
 mod index;
 mod io;
@@ -21,6 +22,7 @@ mod share;
 pub mod shown;
 mod turns;
 
+pub use carried::Carried;
 pub use course::{Ends, Pace, Parts, Path, Unequal};
 pub use io::Io;
 pub use line::{Act, Errand, Line, Passage, Step, Trail, Word};
@@ -157,11 +159,16 @@ impl Operation {
         if let Some(word) = &trail.untold {
             self.arrivals.read_before(word.channel, word.round);
         }
-        for step in &line.steps[..trail.steps] {
+        for step in line.steps.iter().take(trail.steps) {
             match step.act {
                 Act::Put { .. } => self.course.run.put_before(step.round),
                 Act::TakeIn { .. } => self.arrivals.taken_before(step.round, &mut self.course),
             }
+        }
+        match line.carried.as_ref().map(|leg| leg.side) {
+            Some(Side::Put) => self.puts.carried_before(trail, &mut self.course),
+            Some(Side::Arrival) => self.arrivals.carried_before(&trail.carried, &mut self.course),
+            None => {}
         }
     }
 
@@ -237,7 +244,7 @@ impl Operation {
 
     fn settle(&mut self) {
         let all_is_put = self.puts.flying() == 0 && self.puts.first_shown().is_none();
-        if self.course.run.is_done() && self.arrivals.all_are_told() && all_is_put {
+        if self.course.run.is_done() && self.arrivals.all_are_told(&self.course) && all_is_put {
             self.active = false;
         }
     }
@@ -341,6 +348,9 @@ impl Operation {
         }
         // First of all, so that no source waits for a word that is behind this rank's own blocks.
         if !self.arrivals.tell(&self.course, io)? {
+            // One that has put all it had may be gone.
+            self.arrivals.take_in(&mut self.course, io)?;
+            self.settle();
             return Ok(Pumped::HeldUp);
         }
         let done = self.put_all(io)?

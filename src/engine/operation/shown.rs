@@ -41,8 +41,8 @@ pub const SHOWN_FOR_SLOT: usize = 4 << 10;
 thread_local! {
     /// Legs that this thread has shown along calls' lines.
     pub static BY_LINE: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-    /// Long exchanges that it has made along their lines to the end, and that were left on the way.
-    pub static EXCHANGES: std::cell::Cell<[u64; 2]> = const { std::cell::Cell::new([0; 2]) };
+    /// Long calls that it has made along their lines to the end, and that were left on the way.
+    pub static LONG_LINES: std::cell::Cell<[u64; 2]> = const { std::cell::Cell::new([0; 2]) };
     /// Legs that it has shown in operations' runs though a slot had room for them.
     pub static BY_RUN: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }

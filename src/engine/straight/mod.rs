@@ -10,6 +10,8 @@
 //! What every step goes through is inlined into one function: what one has for the next would go through memory otherwise.
 #![forbid(unsafe_code)]
 
+mod carried;
+
 use smallvec::SmallVec;
 
 use super::call::{CREDITS, Call, HEAD, Header, Kind};
@@ -26,7 +28,7 @@ use super::{Engine, Entry, Handle};
 use crate::error::Result;
 use crate::plan::Landing;
 use crate::transport::memory::Memory;
-use crate::transport::{Event, Gait, Segment};
+use crate::transport::{Event, Gait, Region, Segment};
 
 /// Messages of later rounds that are left in their slots: of more, their sender might have too few.
 const HELD: usize = 4;
@@ -48,6 +50,8 @@ struct Walk<'w> {
     errand: &'w Errand<'w>,
     early: Early,
     trail: Trail,
+    /// The notice of what a peer brings to its place, which has not come yet.
+    to_land: Option<u32>,
 }
 
 /// What has landed before its step.
@@ -149,7 +153,7 @@ impl Engine {
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.of(communicator).next(communicator, signature);
         let line = self.rest.at(kept).lend_line(&self.io);
-        let errand = Errand::new(call, 0, operands, own);
+        let errand = Errand::new((call, 0), handle as u16, operands, own);
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
         self.copy_own(&errand);
         let trail = match gone.map_err(|error| self.fail(error))? {
@@ -176,7 +180,7 @@ impl Engine {
         let Some(Some(Entry { operation, .. })) = self.operations.get_mut(handle) else { return Ok(true) };
         operation.anticipate(&mut self.io);
         let line = operation.lend_line(&self.io);
-        let errand = Errand::new(operation.call(), operation.starts(), operands, None);
+        let errand = Errand::new((operation.call(), operation.starts()), handle as u16, operands, None);
         let gone = self.go_along(line, &errand, |engine| engine.prepared(handle));
         match gone.map_err(|error| self.fail(error))? {
             Gone::All => {
@@ -208,7 +212,7 @@ impl Engine {
         }
         #[cfg(test)]
         if line.is_long {
-            count_exchange(&gone);
+            count_long(&gone);
         }
         if let Some(owner) = owner(self) {
             owner.return_line(line);
@@ -224,13 +228,19 @@ impl Engine {
     /// Goes along a line, and waits until what it has shown is read.
     fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<Gone> {
         self.io.slots.spare(0);
-        let mut walk = Walk { line, errand, early: Early::new(line), trail: Trail::default() };
+        let mut walk = Walk { line, errand, early: Early::new(line), trail: Trail::default(), to_land: None };
         let all = self.claim(errand, &mut walk.early)
-            && self.take_steps(&mut walk)?
+            && match &line.carried {
+                None => self.take_steps(&mut walk)?,
+                Some(leg) => self.carry(leg, &mut walk)?,
+            }
             && (walk.trail.unread.is_empty() || self.await_readers(&mut walk)?);
         if all {
             return Ok(Gone::All);
         }
+        // Where it has come since it was awaited, the run will not hear of it.
+        let has_landed = walk.trail.carried.told && walk.to_land.is_none();
+        walk.trail.carried.landed += u32::from(has_landed);
         self.leave_to_run(errand, walk.early);
         Ok(Gone::So(walk.trail))
     }
@@ -253,7 +263,7 @@ impl Engine {
                 }
                 Act::TakeIn { into, landing, channel } => {
                     self.copy_own(walk.errand);
-                    match self.await_message(walk, step, *channel)? {
+                    match self.await_message(walk, step.round, *channel, step.bytes)? {
                         Some(message) => self.take_in(walk, step, message, into, *landing)?,
                         None => false,
                     }
@@ -357,16 +367,27 @@ impl Engine {
         channel: usize,
         from: &[Segment],
     ) -> Result<bool> {
-        let (Some(region), peer) = (walk.errand.region, self.io.slots.rank_of(channel)) else {
-            return Ok(false);
-        };
-        let head = walk.line.heads.of_shown(step.round, step.bytes, from.len() as u16);
-        let mut message = shown::message(&head, self.io.transport.key(region.remote, peer), from);
-        let taken = self.send_when_taken(walk, channel, &mut message, None)?;
+        let Some(region) = walk.errand.region else { return Ok(false) };
+        let taken = self.show(walk, channel, (step.round, step.bytes), region, from)?;
+        #[cfg(test)]
+        shown::BY_LINE.set(shown::BY_LINE.get() + u64::from(taken));
+        Ok(taken)
+    }
+
+    /// Shows some of a round's bytes, of which there are so many in all.
+    fn show(
+        &mut self,
+        walk: &mut Walk<'_>,
+        channel: usize,
+        (round, bytes): (u32, u64),
+        region: &Region,
+        from: &[Segment],
+    ) -> Result<bool> {
+        let key = self.io.transport.key(region.remote, self.io.slots.rank_of(channel));
+        let head = walk.line.heads.of_shown(round, bytes, from.len() as u16);
+        let taken = self.send_when_taken(walk, channel, &mut shown::message(&head, key, from), None)?;
         if taken {
-            walk.trail.unread.push(Word { channel, round: step.round });
-            #[cfg(test)]
-            shown::BY_LINE.set(shown::BY_LINE.get() + 1);
+            walk.trail.unread.push(Word { channel, round });
         }
         Ok(taken)
     }
@@ -411,13 +432,19 @@ impl Engine {
 
     /// Waits for a step's message; `None` where the run is to do that.
     #[inline(always)]
-    fn await_message(&mut self, walk: &mut Walk<'_>, step: &Step, channel: usize) -> Result<Option<Message>> {
-        if let Some(message) = walk.early.take(step.round) {
+    fn await_message(
+        &mut self,
+        walk: &mut Walk<'_>,
+        round: u32,
+        channel: usize,
+        bytes: u64,
+    ) -> Result<Option<Message>> {
+        if let Some(message) = walk.early.take(round) {
             return Ok(Some(message));
         }
         loop {
-            match self.listen(walk, Some((channel, walk.line.expected(step))))? {
-                Heard::Message(message) if message.round == step.round => return Ok(Some(message)),
+            match self.listen(walk, Some((channel, walk.line.expected(bytes))))? {
+                Heard::Message(message) if message.round == round => return Ok(Some(message)),
                 Heard::Message(message) => walk.early.messages.push(message),
                 Heard::Other => {}
                 Heard::Leave => return Ok(None),
@@ -441,20 +468,19 @@ impl Engine {
             return Ok(false);
         }
         if let Some(runs) = message.runs {
-            return self.read_there(walk, message, runs, into, landing);
+            return self.read_all_there(walk, message, runs, into, landing);
         }
         if step.bytes > 0 {
-            walk.errand.shore().land(&Payload::InSlot(memory, start, room), into, landing)?;
+            walk.errand.shore(Gait::Straight).land(&Payload::InSlot(memory, start, room), into, landing)?;
         }
         self.io.slots.release(message.landed);
         self.pay()?;
         Ok(true)
     }
 
-    /// The same where the message says where its data are shown; their source is told that they have been read. Apart, as it
-    /// would lengthen the way of what is shorter.
+    /// The same where the message says where its data are shown. Apart, as it would lengthen the way of what is shorter.
     #[inline(never)]
-    fn read_there(
+    fn read_all_there(
         &mut self,
         walk: &mut Walk<'_>,
         message: Message,
@@ -462,11 +488,33 @@ impl Engine {
         into: &[Stretch],
         landing: Landing,
     ) -> Result<bool> {
-        let Message { landed, round, bytes, .. } = message;
+        let shown = self.what_is_shown(message, runs)?;
+        if shown.bytes() as u64 != message.bytes {
+            walk.early.messages.push(message);
+            return Ok(false);
+        }
+        self.read_there(walk, message, shown, into, landing)
+    }
+
+    fn what_is_shown(&mut self, Message { landed, .. }: Message, runs: u16) -> Result<Shown> {
         let (memory, start, room) = self.io.slots.payload(landed);
         let (transport, peer) = (&mut *self.io.transport, self.io.slots.rank_of(landed.channel));
-        let shown = Shown::read(&Payload::InSlot(memory, start, room), runs, peer, transport)?;
-        if shown.bytes() as u64 != bytes || !shown.land(into, landing, walk.errand.shore(), transport)? {
+        Shown::read(&Payload::InSlot(memory, start, room), runs, peer, transport)
+    }
+
+    /// Takes in what a message says is shown; its source is told that it has been read. False where the run is to do that, and
+    /// to see to the word where that is not taken.
+    fn read_there(
+        &mut self,
+        walk: &mut Walk<'_>,
+        message: Message,
+        shown: Shown,
+        into: &[Stretch],
+        landing: Landing,
+    ) -> Result<bool> {
+        let Message { landed, round, .. } = message;
+        let shore = walk.errand.shore(walk.line.gait);
+        if !shown.land(into, landing, shore, &mut *self.io.transport)? {
             walk.early.messages.push(message);
             return Ok(false);
         }
@@ -539,6 +587,10 @@ impl Engine {
                 }
             }
             Notice::Credit { .. } => self.handle(Event::Notice(bits)).map(|()| Heard::Other),
+            Notice::Block { .. } if walk.to_land == Some(bits) => {
+                walk.to_land = None;
+                Ok(Heard::Other)
+            }
             _ => {
                 self.events.put_back(Event::Notice(bits));
                 Ok(Heard::Leave)
@@ -568,7 +620,7 @@ impl Engine {
             return Ok(Heard::Other);
         }
         let header = self.io.slots.header(landed)?;
-        if let Some(heard) = self.read_of_shown(landed, &header, walk)? {
+        if let Some(heard) = self.read_word(landed, &header, walk)? {
             return Ok(heard);
         }
         self.io.slots.hold(landed);
@@ -576,14 +628,9 @@ impl Engine {
         Ok(Heard::Leave)
     }
 
-    /// What a message of the call tells of what is shown: that a peer shows a step's data, or has read them.
+    /// What a message of the call tells of what does not go in slots: that a peer shows data, has read them, or is ready.
     #[inline(never)]
-    fn read_of_shown(
-        &mut self,
-        landed: Landed,
-        header: &Header,
-        walk: &mut Walk<'_>,
-    ) -> Result<Option<Heard>> {
+    fn read_word(&mut self, landed: Landed, header: &Header, walk: &mut Walk<'_>) -> Result<Option<Heard>> {
         let Errand { call, iteration, .. } = *walk.errand;
         if (header.call, header.iteration) != (call, iteration) {
             return Ok(None);
@@ -594,6 +641,12 @@ impl Engine {
                 return Ok(None);
             };
             walk.trail.unread.remove(at);
+            self.io.slots.release(landed);
+            self.pay()?;
+            return Ok(Some(Heard::Other));
+        }
+        if walk.line.carried.as_ref().is_some_and(|leg| leg.agrees(header.kind)) {
+            walk.trail.carried.ready = Some(*header);
             self.io.slots.release(landed);
             self.pay()?;
             return Ok(Some(Heard::Other));
@@ -616,11 +669,11 @@ impl Engine {
 }
 
 #[cfg(test)]
-fn count_exchange(gone: &Result<Gone>) {
-    let [all, left] = shown::EXCHANGES.get();
+fn count_long(gone: &Result<Gone>) {
+    let [all, left] = shown::LONG_LINES.get();
     match gone {
-        Ok(Gone::All) => shown::EXCHANGES.set([all + 1, left]),
-        Ok(Gone::So(trail)) if trail.steps > 0 => shown::EXCHANGES.set([all, left + 1]),
+        Ok(Gone::All) => shown::LONG_LINES.set([all + 1, left]),
+        Ok(Gone::So(trail)) if trail.steps > 0 => shown::LONG_LINES.set([all, left + 1]),
         _ => {}
     }
 }
@@ -661,7 +714,8 @@ mod tests {
         let mut early = Early { missing: (1 << arrivals) - 1, messages: SmallVec::new() };
         let nothing = Source::Unregistered(Memory::nothing());
         let operands = Operands { from: &nothing, to: None, fold: None };
-        let all = engine.claim(&Errand::new(call(5, Collective::Barrier), START, operands, None), &mut early);
+        let all =
+            engine.claim(&Errand::new((call(5, Collective::Barrier), START), 0, operands, None), &mut early);
         (early.messages.len(), engine.waiting.len(), all)
     }
 

@@ -7,9 +7,11 @@ mod target;
 
 use std::collections::VecDeque;
 
+use super::carried::Progress;
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
+use super::line::Trail;
 use crate::engine::call::{Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
 use crate::engine::notice::Notice;
@@ -123,6 +125,21 @@ impl Puts {
     pub fn shown_before(&mut self, channel: usize, round: u32) {
         let target = self.targets.iter().find(|target| target.channel == channel);
         self.shown.extend(target.map(|target| Unread { round, peer: target.world, pieces: 0 }));
+    }
+
+    /// So far the leg that is all of a call has been carried already: that its end is [shown](Self::shown_before) is known.
+    pub fn carried_before(&mut self, trail: &Trail, course: &mut Course) {
+        let Progress { to_bring, ready, flying, .. } = &trail.carried;
+        if let (Some(target), Some(ready)) = (self.targets.first(), ready) {
+            // That it means the same leg was seen to.
+            let _ = self.ready(target.world, ready, course);
+        }
+        match *to_bring {
+            Some(first) => self.wait_to_bring(first, course),
+            None if trail.steps > 0 => course.run.put_before(0),
+            None => {}
+        }
+        self.flying += flying;
     }
 
     /// A peer of the world has read what was shown to it for a round.

@@ -229,6 +229,16 @@ impl Puts {
         Ok(true)
     }
 
+    /// The only target has been shown the end of the only leg, whose first bytes wait until it is ready.
+    pub(super) fn wait_to_bring(&mut self, first: Stretch, course: &mut Course) {
+        let (Some(order), Some(target)) = (course.run.next_put(|_, _| true), self.targets.first_mut()) else {
+            return;
+        };
+        course.run.ordered(order);
+        (target.busy, target.ahead) = (true, Some(course.iteration()));
+        self.early.push(Early { order, target: 0, first: First::Put(first) });
+    }
+
     /// Goes on with the legs that were shown before their targets were ready, and are ready now.
     pub(super) fn bring_early(&mut self, course: &mut Course, io: &mut Io) -> Result<()> {
         while let Some(at) = self.early.iter().position(|early| self.targets[early.target].is_ready(course)) {

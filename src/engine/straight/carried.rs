@@ -1,0 +1,88 @@
+//! A call that is one long leg, which its two ranks carry together: each says in a word what it has for the other, does its
+//! half, and hears in a word that the other one's is done.
+#![forbid(unsafe_code)]
+
+use super::super::Engine;
+use super::super::operation::Carried;
+use super::{Message, Walk};
+use crate::error::Result;
+use crate::plan::{Landing, Side};
+use crate::transport::{Posted, Segment};
+
+/// The one round.
+const ROUND: u32 = 0;
+
+impl Engine {
+    /// Carries this rank's end; false where the run is to go on.
+    #[inline(never)]
+    pub(super) fn carry(&mut self, leg: &Carried, walk: &mut Walk<'_>) -> Result<bool> {
+        match leg.side {
+            Side::Put => self.carry_as_source(leg, walk),
+            Side::Arrival => self.carry_as_target(leg, walk),
+        }
+    }
+
+    /// Shows the end, and brings the beginning once the target has said where to.
+    fn carry_as_source(&mut self, leg: &Carried, walk: &mut Walk<'_>) -> Result<bool> {
+        let (Some(region), Some((first, end))) = (walk.errand.region, leg.share(walk.errand, &mut self.io))
+        else {
+            return Ok(false);
+        };
+        let end = Segment { offset: end.at, len: end.len };
+        if !self.show(walk, leg.channel, (ROUND, leg.block.len as u64), region, &[end])? {
+            return Ok(false);
+        }
+        walk.trail.steps = 1;
+        walk.trail.carried.to_bring = Some(first);
+        while walk.trail.carried.ready.is_none() {
+            if !self.keep_heard(walk, Some((leg.channel, 0)))? {
+                return Ok(false);
+            }
+        }
+        let Some(ready) = walk.trail.carried.ready else { return Ok(false) };
+        match leg.bring(first, (region, walk.errand), &ready, &mut self.io)? {
+            None | Some(Posted::Busy) => return Ok(false),
+            Some(Posted::Pending) => walk.trail.carried.flying = 1,
+            Some(Posted::Done) => leg.learn(&walk.trail, &self.io),
+        }
+        walk.trail.carried.to_bring = None;
+        Ok(walk.trail.carried.flying == 0)
+    }
+
+    /// Says where the beginning is to go, and reads the end.
+    fn carry_as_target(&mut self, leg: &Carried, walk: &mut Walk<'_>) -> Result<bool> {
+        let Some(ready) = leg.ready(walk.errand, &self.io) else { return Ok(false) };
+        let mut head = ready.encode();
+        if !self.send_when_taken(walk, leg.channel, &mut head[..ready.size()], None)? {
+            return Ok(false);
+        }
+        (walk.trail.steps, walk.trail.carried.told) = (1, true);
+        walk.to_land = Some(Carried::notice(walk.errand));
+        let Some(message) = self.await_message(walk, ROUND, leg.channel, 0)? else { return Ok(false) };
+        if !self.read_end(leg, walk, message)? {
+            return Ok(false);
+        }
+        while walk.to_land.is_some() {
+            if !self.keep_heard(walk, None)? {
+                return Ok(false);
+            }
+        }
+        Ok(walk.trail.untold.is_none())
+    }
+
+    /// Takes in what the source shows; false where the run is to do that.
+    fn read_end(&mut self, leg: &Carried, walk: &mut Walk<'_>, message: Message) -> Result<bool> {
+        let shown = match message.runs {
+            Some(1) if message.bytes == leg.block.len as u64 => Some(self.what_is_shown(message, 1)?),
+            _ => None,
+        };
+        let end = shown.as_ref().and_then(|shown| leg.end(shown.bytes()));
+        let (Some(shown), Some(end)) = (shown, end) else {
+            walk.early.messages.push(message);
+            return Ok(false);
+        };
+        let read = self.read_there(walk, message, shown, &[end], Landing::Store)?;
+        walk.trail.carried.landed += u32::from(read);
+        Ok(read)
+    }
+}
