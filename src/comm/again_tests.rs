@@ -415,6 +415,12 @@ impl OfTwo {
         self.spread_from(1, Call::allgatherv(&[0, 2 * TOO_LONG]))
     }
 
+    /// Where ranks have other numbers than in the world.
+    fn spread_turned(&self) -> u64 {
+        let comm = self.comm.split(Some(0), 1 - i64::from(self.comm.rank())).unwrap().unwrap();
+        OfTwo { comm }.spread()
+    }
+
     fn spread_from(&self, root: Rank, call: Call<u64>) -> u64 {
         let mut window = self.comm.window(2 * TOO_LONG).unwrap();
         self.along(&mut |time| {
@@ -437,7 +443,7 @@ fn along_lines(comms: Vec<Communicator>, make: fn(&OfTwo) -> u64) -> Vec<[u64; 2
 fn long_calls_of_two_ranks_go_along_a_line_and_are_the_runs_from_anywhere() {
     // What rests is shown from afar, too; what both carry is not.
     let exchanges: [fn(&OfTwo) -> u64; 3] = [OfTwo::gather, OfTwo::sum, OfTwo::swap];
-    let carried: [fn(&OfTwo) -> u64; 2] = [OfTwo::spread, OfTwo::give_all];
+    let carried: [fn(&OfTwo) -> u64; 3] = [OfTwo::spread, OfTwo::give_all, OfTwo::spread_turned];
     for (kinds, is_far) in [(&exchanges[..], true), (&carried, false)] {
         let ends = if is_far { [far, as_it_is] } else { [as_it_is, far] };
         let mut left = 0;
@@ -486,6 +492,31 @@ fn nobody_waits_for_one_that_has_all_and_is_gone() {
     }
 }
 
+/// Sources that offer to fold what their target has in a slice, or that are not the first ones, wait for its answer though it has
+/// taken in all that they have.
+#[test]
+#[cfg_attr(miri, ignore = "it has no memfd_create")]
+fn who_offers_to_fold_is_answered_by_a_target_that_is_seldom_heard() {
+    for (p, in_window) in [(2, false), (3, true), (3, false), (5, true)] {
+        let refuses = |shm: Shm| -> Box<dyn Transport> {
+            let (faults, seed) = (Faults { refuse: 200, delay: 0, lose: 0 }, u64::from(p));
+            if shm.place().rank == 0 { Box::new(Faulty::new(shm, faults, seed)) } else { Box::new(shm) }
+        };
+        on_threads(sharing(p, refuses), |comm| {
+            let me = comm.rank();
+            let (mut window, mut data) = (comm.window::<u64>(SHARED).unwrap(), vec![0; SHARED]);
+            for time in 0..40 {
+                let data = if in_window || me > 0 { &mut window[..] } else { &mut data };
+                data.iter_mut().zip(value(me, time)..).for_each(|(one, value)| *one = value);
+                match in_window || me > 0 {
+                    true => comm.run_window(&mut window, Call::reduce(0, Sum)).unwrap(),
+                    false => comm.run(data, Call::reduce(0, Sum)).unwrap(),
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn ranks_that_exchange_on_lines_and_disagree_or_fail_are_told() {
     let said = said_of_different_calls(|comm, which| {
@@ -494,6 +525,14 @@ fn ranks_that_exchange_on_lines_and_disagree_or_fail_are_told() {
         comm.run_window(&mut window, calls[which]())
     });
     let both = |said: &String| said.contains("allgather") && said.contains("reduce_scatter_block");
+    assert!(said.iter().any(both), "{said:?}");
+
+    // What both carry, of other lengths.
+    let said = said_of_different_calls(|comm, which| {
+        let mut window = comm.window::<u64>(4 * TOO_LONG)?;
+        comm.run_window(&mut window, Call::broadcast(0).elements((2 + which) * TOO_LONG))
+    });
+    let both = |said: &String| [2, 3].iter().all(|n| said.contains(&format!("{} bytes", n * 8 * TOO_LONG)));
     assert!(said.iter().any(both), "{said:?}");
 
     let said = on_threads(Communicator::loopback(2, 1).unwrap(), |comm| {

@@ -29,6 +29,8 @@ struct Source {
     rank: Rank,
     channel: usize,
     stock: Stock,
+    /// Whether it has offered to fold what it has shown, and this rank has taken all of that in: it waits for the answer.
+    offered: bool,
 }
 
 /// A round of which some direct puts have landed.
@@ -62,7 +64,9 @@ impl Arrivals {
         let ranks = if course.is_direct() { course.plan().sources() } else { Vec::new() };
         check_sources(course, ranks.len())?;
         let index = Index::new(ranks.iter().copied());
-        let source = |rank| Ok(Source { rank, channel: course.channel(rank, io)?, stock: Stock::default() });
+        let source = |rank| {
+            Ok(Source { rank, channel: course.channel(rank, io)?, stock: Stock::default(), offered: false })
+        };
         let sources = ranks.into_iter().map(source).collect::<Result<Vec<_>>>()?;
         let mut arrivals = Arrivals {
             sources,
@@ -82,7 +86,7 @@ impl Arrivals {
     /// Begins with a start.
     pub fn start(&mut self, course: &Course) {
         self.told = 0;
-        self.sources.iter_mut().for_each(|source| source.stock = Stock::default());
+        self.sources.iter_mut().for_each(|source| (source.stock, source.offered) = (Stock::default(), false));
         self.due.clear();
         self.loaded.clear();
         self.partial.clear();
@@ -113,12 +117,9 @@ impl Arrivals {
         self.index.find(source).map(|number| self.sources[number].channel)
     }
 
-    /// Whether all sources, of which everything has arrived, have been told what they wait for: that this rank has read what
-    /// they show; and that it is ready where that counts for later starts, too. Else who has put all without that word may be
-    /// gone, and nobody takes it.
-    pub fn all_are_told(&self, course: &Course) -> bool {
-        let ready = self.told == self.sources.len() || !course.call.signature.prepared;
-        ready && self.loaded.is_empty()
+    /// Whether all sources that wait for it have been told that this rank is ready, and that it has read what they show.
+    pub fn all_are_told(&self) -> bool {
+        self.told == self.sources.len() && self.loaded.is_empty()
     }
 
     /// Tells the sources that this rank is ready, those of later rounds as rounds before have arrived: where all
@@ -134,12 +135,23 @@ impl Arrivals {
         let due = course.run.arrived_before() as usize + told_ahead(course);
         while let Some(source) = self.sources.get(self.told).filter(|_| self.told < due) {
             let readiness = self.readiness(self.told, course, io);
-            if !io.send(source.channel, &course.header(readiness), None)? {
+            let taken = io.send(source.channel, &course.header(readiness), None)?;
+            if !taken && self.is_awaited(self.told, course) {
                 return Ok(false);
             }
             self.told += 1;
         }
         Ok(true)
+    }
+
+    /// Whether a source waits for the word that this rank is ready, for this start or for one to come. Who has put all without it
+    /// may be gone, and nobody takes it.
+    fn is_awaited(&self, number: usize, course: &Course) -> bool {
+        let Source { rank, offered, .. } = self.sources[number];
+        let is_its = |round| course.plan().round(round).arrival.is_some_and(|leg| leg.peer == rank);
+        let rounds = course.run.arrived_before()..course.plan().rounds();
+        let mut to_come = rounds.filter(|&round| is_its(round) && !course.run.has_arrived(round));
+        offered || course.call.signature.prepared || to_come.next().is_some()
     }
 
     fn readiness(&self, number: usize, course: &Course, io: &Io) -> Kind {
@@ -214,7 +226,11 @@ impl Arrivals {
         let opens = |source| self.opens(source, course, &*io.transport).is_some();
         // A source offers in its first leg only, and puts legs to one target in order: what it is told to open is that one.
         let is_first = offers && self.first_folded == Some(round);
-        let from = if is_first && source.is_some_and(opens) { from.behind_the_first_run() } else { from };
+        let is_open_to_it = is_first && source.is_some_and(opens);
+        if let Some(number) = source.and_then(|source| self.index.find(source)) {
+            self.sources[number].offered |= offers && !is_open_to_it;
+        }
+        let from = if is_open_to_it { from.behind_the_first_run() } else { from };
         let all = course.stretches(round, Side::Arrival);
         let (bytes, stored) = (total(&all), course.taken_in(round).left() == 0);
         let is_open = stored || self.first_folded == Some(round) && self.intake.is_at(round);

@@ -189,7 +189,7 @@ impl Line {
     }
 
     /// A call has left it on the way. Where one rank shows what is long and the other does not, that one has both copies to make,
-    /// of which each makes one in a run.
+    /// of which each makes one in a run; and what both carry is begun in vain where the source does not show it.
     pub fn was_left(&mut self) {
         self.put_off = self.is_long;
     }

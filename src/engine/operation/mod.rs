@@ -244,7 +244,7 @@ impl Operation {
 
     fn settle(&mut self) {
         let all_is_put = self.puts.flying() == 0 && self.puts.first_shown().is_none();
-        if self.course.run.is_done() && self.arrivals.all_are_told(&self.course) && all_is_put {
+        if self.course.run.is_done() && self.arrivals.all_are_told() && all_is_put {
             self.active = false;
         }
     }
@@ -348,9 +348,6 @@ impl Operation {
         }
         // First of all, so that no source waits for a word that is behind this rank's own blocks.
         if !self.arrivals.tell(&self.course, io)? {
-            // One that has put all it had may be gone.
-            self.arrivals.take_in(&mut self.course, io)?;
-            self.settle();
             return Ok(Pumped::HeldUp);
         }
         let done = self.put_all(io)?

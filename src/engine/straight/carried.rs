@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::super::Engine;
-use super::super::operation::Carried;
+use super::super::call::Header;
+use super::super::operation::{Carried, Errand, Kept};
 use super::{Message, Walk};
 use crate::error::Result;
 use crate::plan::{Landing, Side};
@@ -19,6 +20,21 @@ impl Engine {
         match leg.side {
             Side::Put => self.carry_as_source(leg, walk),
             Side::Arrival => self.carry_as_target(leg, walk),
+        }
+    }
+
+    /// Takes up the word that a target was ready before this rank's call began.
+    pub(super) fn claim_word(&mut self, walk: &mut Walk<'_>) {
+        let (Some(leg), Errand { call, iteration, .. }) = (&walk.line.carried, walk.errand) else { return };
+        let is_it = |Header { kind, call: theirs, iteration: start }: &Header| {
+            (theirs, start) == (call, iteration) && leg.agrees(*kind)
+        };
+        if let Some(at) = self.waiting.iter().position(|waiting| is_it(&waiting.header)) {
+            let word = self.waiting.remove(at);
+            if let Kept::InSlot(landed) = word.kept {
+                self.io.slots.release(landed);
+            }
+            walk.trail.carried.ready = Some(word.header);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Small calls that were made before, and exchanges of two ranks, go straight along their [`Line`] of steps.
+//! Small calls that were made before, and long ones of two ranks, go straight along their [`Line`] of steps.
 //!
 //! To its peers it is the call that it always was, with the same messages in the same slots, but that a leg may be shown
 //! in the place of its message where that is better, and of an exchange always is, before anybody has said where it might be
@@ -229,6 +229,7 @@ impl Engine {
     fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<Gone> {
         self.io.slots.spare(0);
         let mut walk = Walk { line, errand, early: Early::new(line), trail: Trail::default(), to_land: None };
+        self.claim_word(&mut walk);
         let all = self.claim(errand, &mut walk.early)
             && match &line.carried {
                 None => self.take_steps(&mut walk)?,
