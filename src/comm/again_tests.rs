@@ -483,10 +483,18 @@ fn nobody_waits_for_one_that_has_all_and_is_gone() {
                 a.wrapping_add(*b)
             });
             let sum = Call::reduce_scatter_block(add);
-            for _ in 0..2 {
-                window.fill(0);
-                (window[0], window[TOO_LONG]) = (u64::MAX, u64::MAX);
-                comm.run_window(&mut window, &sum).unwrap();
+            let rare = |i: usize| if i.is_multiple_of(TOO_LONG) { u64::MAX } else { 0 };
+            if seed % 2 == 0 {
+                for _ in 0..2 {
+                    window.iter_mut().enumerate().for_each(|(i, one)| *one = rare(i));
+                    comm.run_window(&mut window, &sum).unwrap();
+                }
+            } else {
+                let mut again = comm.prepare(window, sum).unwrap();
+                for _ in 0..2 {
+                    set(&mut again, (0..2 * TOO_LONG).map(rare));
+                    again.run().unwrap();
+                }
             }
         });
     }
@@ -504,14 +512,11 @@ fn who_offers_to_fold_is_answered_by_a_target_that_is_seldom_heard() {
         };
         on_threads(sharing(p, refuses), |comm| {
             let me = comm.rank();
-            let (mut window, mut data) = (comm.window::<u64>(SHARED).unwrap(), vec![0; SHARED]);
             for time in 0..40 {
-                let data = if in_window || me > 0 { &mut window[..] } else { &mut data };
-                data.iter_mut().zip(value(me, time)..).for_each(|(one, value)| *one = value);
-                match in_window || me > 0 {
-                    true => comm.run_window(&mut window, Call::reduce(0, Sum)).unwrap(),
-                    false => comm.run(data, Call::reduce(0, Sum)).unwrap(),
-                }
+                let mut data: Vec<_> = from(value(me, time), SHARED).collect();
+                make(&comm, &mut data, Call::reduce(0, Sum).blocks(1), in_window || me > 0);
+                let sum = |i: u64| (0..p).map(|rank| value(rank, time) + i).sum::<u64>();
+                assert!(me != 0 || data.into_iter().eq((0..SHARED as u64).map(sum)));
             }
         });
     }

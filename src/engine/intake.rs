@@ -152,9 +152,14 @@ impl Intake {
         }
     }
 
+    /// Whether a round's whole arrival is kept.
+    pub fn holds(&self, round: u32) -> bool {
+        self.early.iter().any(|(other, _)| *other == round)
+    }
+
     /// Keeps a whole arrival until its turn. Fails where there is one of its round already.
     pub fn keep(&mut self, round: u32, early: Early) -> Result<(), Unexpected> {
-        if self.early.iter().any(|(other, _)| *other == round) {
+        if self.holds(round) {
             return Err(Unexpected { round });
         }
         self.early.push((round, early));
@@ -170,9 +175,7 @@ impl Intake {
 
     /// Whether the current round's arrival came before its turn.
     pub fn has_early(&self) -> bool {
-        self.current
-            .as_ref()
-            .is_some_and(|current| self.early.iter().any(|(round, _)| *round == current.round))
+        self.current.as_ref().is_some_and(|current| self.holds(current.round))
     }
 }
 

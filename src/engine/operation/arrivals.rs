@@ -29,7 +29,9 @@ struct Source {
     rank: Rank,
     channel: usize,
     stock: Stock,
-    /// Whether it has offered to fold what it has shown, and this rank has taken all of that in: it waits for the answer.
+    /// Whether it knows this rank's memory and number.
+    knows: bool,
+    /// Whether it has offered in vain to fold some of what it shows, and waits for the answer.
     offered: bool,
 }
 
@@ -46,7 +48,7 @@ struct Partial {
 pub struct Arrivals {
     sources: Vec<Source>,
     index: Index,
-    /// How many sources have been told that this rank is ready.
+    /// How many sources have been told that this rank is ready, or do not wait for that.
     told: usize,
     staging: Option<Staging>,
     intake: Intake,
@@ -65,7 +67,8 @@ impl Arrivals {
         check_sources(course, ranks.len())?;
         let index = Index::new(ranks.iter().copied());
         let source = |rank| {
-            Ok(Source { rank, channel: course.channel(rank, io)?, stock: Stock::default(), offered: false })
+            let channel = course.channel(rank, io)?;
+            Ok(Source { rank, channel, stock: Stock::default(), knows: false, offered: false })
         };
         let sources = ranks.into_iter().map(source).collect::<Result<Vec<_>>>()?;
         let mut arrivals = Arrivals {
@@ -97,8 +100,9 @@ impl Arrivals {
         self.first_folded = first_folded(&self.intake, course);
     }
 
-    /// Takes memory for staging anew, where it was given back.
+    /// Takes memory for staging anew, where it was given back, for a call of which no source has heard.
     pub fn renew(&mut self, course: &Course, io: &mut Io) -> Result<()> {
+        self.sources.iter_mut().for_each(|source| source.knows = false);
         let stages = course.rule.piece > 0 && !self.sources.is_empty();
         let kept = course.call.signature.prepared;
         let stage = || io.stage(self.sources.len(), course.rule.piece, kept);
@@ -124,7 +128,7 @@ impl Arrivals {
 
     /// Tells the sources that this rank is ready, those of later rounds as rounds before have arrived: where all
     /// ranks tell all others at once, as in an all-to-all, the first blocks would wait behind these words. False where
-    /// one could not be told.
+    /// one that waits for it could not be told.
     ///
     /// Sources stand in the order of their first rounds, so that the n-th does not put before round n: that of the
     /// first round that has not arrived has always been told.
@@ -139,27 +143,27 @@ impl Arrivals {
             if !taken && self.is_awaited(self.told, course) {
                 return Ok(false);
             }
+            self.sources[self.told].knows |= taken;
             self.told += 1;
         }
         Ok(true)
     }
 
-    /// Whether a source waits for the word that this rank is ready, for this start or for one to come. Who has put all without it
-    /// may be gone, and nobody takes it.
+    /// Whether a source waits for the word that this rank is ready. Who has put all without it may be gone, and nobody takes it.
     fn is_awaited(&self, number: usize, course: &Course) -> bool {
         let Source { rank, offered, .. } = self.sources[number];
         let is_its = |round| course.plan().round(round).arrival.is_some_and(|leg| leg.peer == rank);
-        let rounds = course.run.arrived_before()..course.plan().rounds();
-        let mut to_come = rounds.filter(|&round| is_its(round) && !course.run.has_arrived(round));
-        offered || course.call.signature.prepared || to_come.next().is_some()
+        let is_here = |round| course.run.has_arrived(round) || self.intake.holds(round);
+        let mut rounds = course.run.arrived_before()..course.plan().rounds();
+        offered || rounds.any(|round| is_its(round) && !is_here(round))
     }
 
     fn readiness(&self, number: usize, course: &Course, io: &Io) -> Kind {
         let Path::Direct(ends) = &course.path else { return Kind::Again };
-        if course.iteration() > 0 {
+        let Source { rank: source, knows, .. } = self.sources[number];
+        if knows {
             return Kind::Again;
         }
-        let source = self.sources[number].rank;
         let ahead = |region: &Region, bytes: u64| {
             let key = io.transport.key(region.remote, course.world(source));
             RemoteKey { base: key.base.wrapping_add(bytes), ..key }
