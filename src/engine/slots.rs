@@ -451,6 +451,11 @@ impl Slots {
         self.banks[bank].inbox.memory.seal(at) == seal
     }
 
+    /// Whether a channel's next message has come; `None` where that cannot be seen.
+    pub fn has_next(&self, number: usize) -> Option<bool> {
+        self.expected(number).map(|expected| self.has_come(expected))
+    }
+
     /// Has the processor fetch the lines behind its first one, if there are some, while that is looked at.
     pub fn prefetch(&self, Expected { bank, at, .. }: Expected, bytes: usize) {
         if HEAD + bytes <= LINE {

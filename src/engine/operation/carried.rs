@@ -129,8 +129,8 @@ impl Carried {
 
     /// The source has brought its part: it learns whether the target was through with its own by then.
     pub fn learn(&self, trail: &Trail, io: &Io) {
-        let word_came = || io.slots.expected(self.channel).map(|word| io.slots.has_come(word));
-        if let Some(target_through) = trail.unread.is_empty().then_some(true).or_else(word_came) {
+        let is_read = trail.unread.is_empty().then_some(true);
+        if let Some(target_through) = is_read.or_else(|| io.slots.has_next(self.channel)) {
             let mut lead = self.lead.get();
             lead.learn(target_through);
             self.lead.set(lead);

@@ -17,6 +17,10 @@ impl Engine {
     /// Carries this rank's end; false where the run is to go on.
     #[inline(never)]
     pub(super) fn carry(&mut self, leg: &Carried, walk: &mut Walk<'_>) -> Result<bool> {
+        self.claim_word(leg, walk);
+        if !self.claim(walk.errand, &mut walk.early) {
+            return Ok(false);
+        }
         match leg.side {
             Side::Put => self.carry_as_source(leg, walk),
             Side::Arrival => self.carry_as_target(leg, walk),
@@ -24,8 +28,8 @@ impl Engine {
     }
 
     /// Takes up the word that a target was ready before this rank's call began.
-    pub(super) fn claim_word(&mut self, walk: &mut Walk<'_>) {
-        let (Some(leg), Errand { call, iteration, .. }) = (&walk.line.carried, walk.errand) else { return };
+    fn claim_word(&mut self, leg: &Carried, walk: &mut Walk<'_>) {
+        let Errand { call, iteration, .. } = walk.errand;
         let is_it = |Header { kind, call: theirs, iteration: start }: &Header| {
             (theirs, start) == (call, iteration) && leg.agrees(*kind)
         };

@@ -229,13 +229,11 @@ impl Engine {
     fn go_straight(&mut self, line: &Line, errand: &Errand<'_>) -> Result<Gone> {
         self.io.slots.spare(0);
         let mut walk = Walk { line, errand, early: Early::new(line), trail: Trail::default(), to_land: None };
-        self.claim_word(&mut walk);
-        let all = self.claim(errand, &mut walk.early)
-            && match &line.carried {
-                None => self.take_steps(&mut walk)?,
-                Some(leg) => self.carry(leg, &mut walk)?,
-            }
-            && (walk.trail.unread.is_empty() || self.await_readers(&mut walk)?);
+        let is_through = match &line.carried {
+            None => self.claim(errand, &mut walk.early) && self.take_steps(&mut walk)?,
+            Some(leg) => self.carry(leg, &mut walk)?,
+        };
+        let all = is_through && (walk.trail.unread.is_empty() || self.await_readers(&mut walk)?);
         if all {
             return Ok(Gone::All);
         }

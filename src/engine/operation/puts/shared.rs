@@ -89,8 +89,7 @@ impl Puts {
         let Target { world, channel, ref mut lead, .. } = self.targets[target];
         let is_read = self.shown.iter().all(|unread| (unread.round, unread.peer) != (round, world));
         // The next word from a target that has begun is mostly that it has read.
-        let word_came = || io.slots.expected(channel).map(|word| io.slots.has_come(word));
-        if let Some(target_through) = is_read.then_some(true).or_else(word_came) {
+        if let Some(target_through) = is_read.then_some(true).or_else(|| io.slots.has_next(channel)) {
             lead.learn(target_through);
         }
     }
