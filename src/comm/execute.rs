@@ -10,7 +10,7 @@ use super::window::Window;
 use super::work::{Decision, Ends};
 use super::world::Workspace;
 use crate::algorithm::probe::PingPong;
-use crate::collective::Collective;
+use crate::collective::{Collective, Numbering};
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
@@ -57,7 +57,10 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                let own = self.own_part(call, elements, received(call, elements, &ends), &ends);
+                let own = match call.collective.numbering() {
+                    Numbering::Pairs => self.own_part(call, elements, received(call, elements, &ends), &ends),
+                    _ => None,
+                };
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands, own)? {
@@ -66,6 +69,18 @@ impl Communicator {
                 };
             }
         }
+        self.carry_out_anew(call, elements, ends, ask)
+    }
+
+    /// The same as a call that is made for the first time. Apart, as it would lengthen the way of those that are not.
+    #[inline(never)]
+    fn carry_out_anew(
+        &self,
+        call: &RawCall,
+        elements: usize,
+        ends: Ends<'_>,
+        ask: Option<Ask<'_>>,
+    ) -> Result<()> {
         let decision = self.decide(call, elements)?;
         if decision.entry.relays() {
             return self.hand_on(call, &decision, elements, &ends);

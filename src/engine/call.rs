@@ -209,12 +209,60 @@ const OPENS: usize = 45;
 /// [seal](crate::transport::Message::seal).
 const KIND: usize = 46;
 
-/// How many bytes of data a message has, by its head's first bytes; of other messages than data none are counted.
-pub fn data_bytes(head: &[u8; HEAD]) -> u64 {
-    match head.as_chunks::<8>().0 {
-        [.., long] if head[KIND] == DATA => u64::from_le_bytes(*long),
-        _ => 0,
+/// The words of a head: that with its round, its kind and what is given back; and the one behind it, with its bytes.
+const WORD: usize = CREDITS / 8;
+const LONG: usize = WORD + 1;
+/// Where in that word the former two are.
+const CREDITS_AT: usize = 8 * (CREDITS % 8);
+const KIND_AT: usize = 8 * (KIND % 8);
+
+/// The first bytes of a message, as words. Processors bring a word that was just written to who reads it as one; of what was
+/// written in pieces, or is read across words, they wait until it is in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head([u64; HEAD / 8]);
+
+impl Head {
+    /// As they lie, little-endian.
+    pub fn of(words: [u64; HEAD / 8]) -> Head {
+        Head(words.map(u64::from_le))
     }
+
+    /// Of what is encoded, and the rest of that.
+    pub fn split(encoded: &[u8; HEADER]) -> (Head, &[u8]) {
+        let (mut words, (head, rest)) = ([0; HEAD / 8], encoded.split_at(HEAD));
+        let chunks = head.as_chunks::<8>().0;
+        words.iter_mut().zip(chunks).for_each(|(word, chunk)| *word = u64::from_le_bytes(*chunk));
+        (Head(words), rest)
+    }
+
+    /// As they are to lie.
+    pub fn bytes(&self) -> [u8; HEAD] {
+        bytemuck::cast(self.0.map(u64::to_le))
+    }
+
+    /// Which slots it gives back.
+    pub fn credits(&self) -> u8 {
+        (self.0[WORD] >> CREDITS_AT) as u8
+    }
+
+    /// How many bytes of data the message has; of other messages than data none are counted.
+    pub fn data_bytes(&self) -> u64 {
+        data_bytes(self.0[WORD], self.0[LONG])
+    }
+}
+
+fn data_bytes(word: u64, long: u64) -> u64 {
+    if (word >> KIND_AT) as u8 == DATA { long } else { 0 }
+}
+
+/// Has a head give back these slots and no others; how many bytes of data its message has, as of a [`Head`].
+pub fn give_back(head: &mut [u8], slots: u8) -> u64 {
+    let Some([.., word, long]) = head.first_chunk_mut::<HEAD>().map(|head| head.as_chunks_mut::<8>().0)
+    else {
+        return 0;
+    };
+    word[CREDITS % 8] = slots;
+    data_bytes(u64::from_le_bytes(*word), u64::from_le_bytes(*long))
 }
 
 /// The kind of a head that is followed by data, of one that says where they are shown, and of one that they have been read.
@@ -328,62 +376,80 @@ impl Header {
     }
 }
 
-/// The heads of the data of one start of a call, which differ in round and length only: made once, and then filled in.
+/// Which call of those that are made again it is, and which start of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    /// The call's number.
+    pub number: u32,
+    /// From 0.
+    pub iteration: u32,
+}
+
+/// The heads of the data of a call that is made again, which differ in its number, start, round and length only: made once,
+/// and then filled in.
 #[derive(Debug, Clone)]
-pub struct DataHead([u8; HEAD]);
+pub struct DataHead(Head);
+
+/// The lower half of a word: in the first one's upper half is the call's number, in the second one's lower half the start.
+const LOW: u64 = u32::MAX as u64;
 
 impl DataHead {
-    /// Of a call's first start.
+    /// Of all calls of this one's signature on its communicator.
     pub fn new(call: Call) -> Self {
+        let call = Call { number: 0, ..call };
         let header = Header { kind: Kind::Data { round: 0, bytes: 0 }, call, iteration: 0 };
-        let mut head = [0; HEAD];
-        head.copy_from_slice(&header.encode()[..HEAD]);
-        DataHead(head)
+        DataHead(Head::split(&header.encode()).0)
     }
 
-    /// Of another call of the same signature on the same communicator, or of another start.
-    pub fn renumber(&mut self, number: u32, iteration: u32) {
-        self.0[4..8].copy_from_slice(&number.to_le_bytes());
-        self.0[8..12].copy_from_slice(&iteration.to_le_bytes());
+    /// The words of all messages of a start that have no data.
+    fn at(&self, Start { number, iteration }: Start) -> [u64; HEAD / 8] {
+        let Head(mut words) = self.0;
+        words[0] |= u64::from(number) << 32;
+        words[1] |= u64::from(iteration);
+        words
     }
 
     /// Of the data of a round.
-    pub fn of(&self, round: u32, bytes: u64) -> [u8; HEAD] {
-        let mut head = self.0;
-        head[40..44].copy_from_slice(&round.to_le_bytes());
-        head[48..56].copy_from_slice(&bytes.to_le_bytes());
-        head
+    pub fn of(&self, start: Start, round: u32, bytes: u64) -> Head {
+        let mut words = self.at(start);
+        words[WORD] |= u64::from(round);
+        words[LONG] = bytes;
+        Head(words)
     }
 
     /// Of the word where the data of a round are shown, in so many runs.
-    pub fn of_shown(&self, round: u32, bytes: u64, runs: u16) -> [u8; HEAD] {
-        let mut head = self.of(round, bytes);
-        head[KIND] = SHOWN;
-        head[28..30].copy_from_slice(&runs.to_le_bytes());
-        head
+    pub fn of_shown(&self, start: Start, round: u32, bytes: u64, runs: u16) -> Head {
+        let Head(mut words) = self.of_kind(SHOWN, start, round, bytes);
+        words[3] |= u64::from(runs) << 32;
+        Head(words)
     }
 
     /// Of the word that what was shown for a round has been read.
-    pub fn of_loaded(&self, round: u32) -> [u8; HEAD] {
-        let mut head = self.of(round, 0);
-        head[KIND] = LOADED;
-        head
+    pub fn of_loaded(&self, start: Start, round: u32) -> Head {
+        self.of_kind(LOADED, start, round, 0)
     }
 
-    /// The round of a message whose head this is, and how many bytes it says there are; `None` for any other.
-    pub fn read(&self, head: &[u8; HEAD]) -> Option<(u32, u64)> {
-        let ([theirs @ .., round, long], []) = head.as_chunks::<8>() else { return None };
-        let (mine, _) = self.0.as_chunks::<8>();
-        // Word by word, which is quicker than a call of the library's; but for the seal.
-        let differ = |at: usize| u64::from_le_bytes(theirs[at]) ^ u64::from_le_bytes(mine[at]);
-        let same = differ(0) >> 8 | differ(1) | differ(2) | differ(3) | differ(4) == 0;
-        let [word @ .., _, _, kind, _] = *round;
-        (same && kind == self.0[KIND]).then_some((u32::from_le_bytes(word), u64::from_le_bytes(*long)))
+    fn of_kind(&self, kind: u8, start: Start, round: u32, bytes: u64) -> Head {
+        let Head(mut words) = self.of(start, round, bytes);
+        words[WORD] ^= u64::from(DATA ^ kind) << KIND_AT;
+        Head(words)
+    }
+
+    /// The round of a message of this start whose head this is, and how many bytes it says there are; `None` for any other.
+    pub fn read(&self, start: Start, head: &Head) -> Option<(u32, u64)> {
+        let (mine, Head(theirs)) = (self.at(start), head);
+        let differ = |at: usize| mine[at] ^ theirs[at];
+        // All but the seal, the round, and what is given back.
+        let differs =
+            differ(0) >> 8 | differ(1) | differ(2) | differ(3) | differ(4) | differ(WORD) & 0xff << KIND_AT;
+        (differs == 0).then_some((theirs[WORD] as u32, theirs[LONG]))
     }
 
     /// Whether a message is of this start of a call of this number on this communicator, whatever it is for.
-    pub fn is_of_its_start(&self, head: &[u8; HEAD]) -> bool {
-        head[4..12] == self.0[4..12] && head[32..36] == self.0[32..36]
+    pub fn is_of(&self, start: Start, head: &Head) -> bool {
+        let (mine, Head(theirs)) = (self.at(start), head);
+        let differ = |at: usize| mine[at] ^ theirs[at];
+        differ(0) & !LOW | differ(1) & LOW | differ(4) & LOW == 0
     }
 }
 
@@ -422,22 +488,28 @@ mod tests {
         fn heads_of_data_are_those_of_their_call_and_of_no_other(communicator: u32, number: u32, root: u32, bytes: u64, round: u32, credits: u8, other: u32) {
             let signature = Signature { root, bytes, ..Signature::bare(Collective::Reduce) };
             let header = |number, kind| Header { kind, call: Call { communicator, number, signature }, iteration: 0 };
-            let first = |header: Header| -> [u8; HEAD] { header.encode()[..HEAD].try_into().unwrap() };
-            let mut heads = DataHead::new(Call { communicator, number: other, signature });
-            heads.renumber(number, 0);
-            let mut head = heads.of(round, bytes);
+            let first = |header: Header| Head::split(&header.encode()).0;
+            let heads = DataHead::new(Call { communicator, number: other, signature });
+            let [start, next] = [0, 1].map(|iteration| Start { number, iteration });
+            let head = heads.of(start, round, bytes);
             prop_assert_eq!(head, first(header(number, Kind::Data { round, bytes })));
-            prop_assert_eq!(heads.of_shown(round, bytes, 3), first(header(number, Kind::Shown { round, bytes, runs: 3, offers: false })));
-            prop_assert_eq!(heads.of_loaded(round), first(header(number, Kind::Loaded { round })));
-            head[CREDITS] = credits;
-            prop_assert_eq!(heads.read(&head), Some((round, bytes)));
+            let shown = first(header(number, Kind::Shown { round, bytes, runs: 3, offers: false }));
+            prop_assert_eq!(heads.of_shown(start, round, bytes, 3), shown);
+            prop_assert_eq!(heads.of_loaded(start, round), first(header(number, Kind::Loaded { round })));
+            prop_assert_eq!([head.data_bytes(), shown.data_bytes()], [bytes, 0]);
+            let mut lying = head.bytes();
+            prop_assert_eq!([other as u8, credits].map(|credits| give_back(&mut lying, credits)), [bytes; 2]);
+            prop_assert_eq!(give_back(&mut shown.bytes(), credits), 0);
+            let head = Head::of(bytemuck::cast(lying));
+            prop_assert_eq!((head.credits(), lying[CREDITS]), (credits, credits));
+            prop_assert_eq!(heads.read(start, &head), Some((round, bytes)));
             for stranger in [header(number, Kind::Turn { round }), header(number ^ 1, Kind::Data { round, bytes })] {
-                prop_assert_eq!(heads.read(&first(stranger)), None);
-                prop_assert_eq!(heads.is_of_its_start(&first(stranger)), stranger.call.number == number);
+                let theirs = first(stranger);
+                prop_assert_eq!(heads.read(start, &theirs), None);
+                prop_assert_eq!(heads.is_of(start, &theirs), stranger.call.number == number);
             }
-            heads.renumber(number, 1);
-            prop_assert_eq!(heads.read(&head), None);
-            prop_assert!(!heads.is_of_its_start(&head), "it is of the start before");
+            prop_assert_eq!(heads.read(next, &head), None);
+            prop_assert!(!heads.is_of(next, &head), "it is of the start before");
         }
 
         #[test]

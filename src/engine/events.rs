@@ -24,6 +24,11 @@ impl Events {
         event
     }
 
+    /// One more, behind those that are there.
+    pub fn add(&mut self, event: Event) {
+        self.come.push(event);
+    }
+
     /// One that was taken is the next one again.
     pub fn put_back(&mut self, event: Event) {
         match self.seen.checked_sub(1) {

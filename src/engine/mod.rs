@@ -356,18 +356,18 @@ impl Engine {
 
     /// Starts an operation that is at rest; one that runs is an error.
     pub fn start(&mut self, handle: Handle) -> Result<()> {
-        self.start_after(handle, &Trail::default())
+        self.start_after(handle, None)
     }
 
-    /// Starts an operation of which something has been done along its line.
-    fn start_after(&mut self, handle: Handle, trail: &Trail) -> Result<()> {
+    /// Starts an operation of which something may have been done along its line.
+    fn start_after(&mut self, handle: Handle, trail: Option<&Trail>) -> Result<()> {
         self.check_at_rest(handle)?;
         self.vigil.makes_one();
         let turn = self.turns;
         self.turns += 1;
         let Some(call) = self.stir(handle, |operation| {
             operation.start(turn);
-            operation.catch_up(trail);
+            trail.into_iter().for_each(|trail| operation.catch_up(trail));
             operation.call()
         }) else {
             return Ok(());
@@ -407,10 +407,10 @@ impl Engine {
             entry.operation.ask = ask.map(Ask::into_owned);
             entry.operation.attend();
         }
-        self.start_or_forget(handle, &Trail::default())
+        self.start_or_forget(handle, None)
     }
 
-    fn start_or_forget(&mut self, handle: Handle, trail: &Trail) -> Result<Handle> {
+    fn start_or_forget(&mut self, handle: Handle, trail: Option<&Trail>) -> Result<Handle> {
         let started = self.start_after(handle, trail);
         if started.is_err() {
             self.forget(handle);

@@ -14,7 +14,7 @@
 
 use std::collections::HashMap;
 
-use super::call::{self, CREDITS, HEAD, HEADER, Header};
+use super::call::{HEAD, HEADER, Head, Header, give_back};
 use super::notice::{MAX_CHANNELS, Notice};
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
@@ -344,18 +344,21 @@ impl Slots {
         let bank = &mut self.banks[channel.bank];
         let peer = channel.rank;
         let Some(Next { slot, seal, offset: there }) = channel.next_there() else { return Ok(false) };
-        head[CREDITS] = channel.owed;
+        let data_bytes = give_back(head, channel.owed);
         let bytes: usize = data.iter().flat_map(|(_, segments)| *segments).map(|segment| segment.len).sum();
         assert!(head.len() + bytes <= bank.slot, "a leg of {bytes} bytes is not small");
         let notice = Notice::Slot { channel: channel.number_there, slot: slot as u8 }.encode();
         let room = channel.area_there.saturating_sub(bank.slot);
-        let posted = match channel.inbox(transport)? {
-            Some((to, start)) => {
+        if let Inbox::Unseen = channel.posted {
+            channel.find_inbox(transport)?;
+        }
+        let posted = match &channel.posted {
+            Inbox::At(to, start) => {
                 let to_offset = start + there;
                 // Its first byte is the seal's.
                 transport.post(&Message { peer, seal, head: &head[1..], data, to, to_offset, notice })?
             }
-            None => {
+            _ => {
                 let (at, to_offset) = (bank.place(to, slot), there as u64);
                 let from = bank.outbox(transport)?;
                 let (segments, to) = (&[write(&from.memory, at, head, data)], channel.inbox_there);
@@ -377,7 +380,7 @@ impl Slots {
             }
         };
         if posted != Posted::Busy {
-            channel.there.pass(slot, head.first_chunk().map_or(0, call::data_bytes), room);
+            channel.there.pass(slot, data_bytes, room);
             channel.free &= !(1 << slot);
             channel.owed = 0;
         }
@@ -467,7 +470,7 @@ impl Slots {
     /// It [has come](Self::has_come), and is no news any more when a notice [tells](Self::news) of it. Its first bytes,
     /// as they lie there.
     #[inline(always)]
-    pub fn see(&mut self, Expected { landed, .. }: Expected) -> (Landed, [u8; HEAD]) {
+    pub fn see(&mut self, Expected { landed, .. }: Expected) -> (Landed, Head) {
         let head = self.pass(landed);
         self.channels[landed.channel].untold[landed.slot] += 1;
         self.ahead += 1;
@@ -477,20 +480,19 @@ impl Slots {
     /// A message has come: its first bytes. Where the slot moves on, what lies there must not be taken for the next one's
     /// seal.
     #[inline(always)]
-    fn pass(&mut self, Landed { channel: number, slot }: Landed) -> [u8; HEAD] {
+    fn pass(&mut self, Landed { channel: number, slot }: Landed) -> Head {
         let channel = &mut self.channels[number];
         let bank = &self.banks[channel.bank];
         let (place, memory) = (bank.place(number, slot), &bank.inbox.memory);
-        let mut head = [0; HEAD];
-        memory.read(place + channel.here.next_at(slot), &mut head);
-        if let Some(next) = channel.here.pass(slot, call::data_bytes(&head), bank.room()) {
+        let head = Head::of(memory.words(place + channel.here.next_at(slot)));
+        if let Some(next) = channel.here.pass(slot, head.data_bytes(), bank.room()) {
             memory.unseal(place + next);
         }
         head
     }
 
     /// A notice tells of a message: its first bytes, where it was not [seen](Self::see) before.
-    pub fn news(&mut self, landed: Landed) -> Option<[u8; HEAD]> {
+    pub fn news(&mut self, landed: Landed) -> Option<Head> {
         if self.strike_off(landed) { None } else { Some(self.pass(landed)) }
     }
 
@@ -592,19 +594,15 @@ impl Slots {
 }
 
 impl Channel {
-    /// The memory that messages are posted into, and where its slots begin there; `None` where they are put from the outbox.
-    fn inbox(&mut self, transport: &mut dyn Transport) -> Result<Option<(&Memory, usize)>> {
-        if let Inbox::Unseen = self.posted {
-            // Where its own slots begin, as the key says.
-            self.posted = match transport.inbox(self.rank, self.inbox_there)? {
-                Some(memory) => Inbox::At(memory, self.inbox_there.base as usize),
-                None => Inbox::Far,
-            };
-        }
-        Ok(match &self.posted {
-            Inbox::At(memory, start) => Some((memory, *start)),
-            _ => None,
-        })
+    /// Finds the memory that messages are posted into, or that they are put from the outbox.
+    #[cold]
+    fn find_inbox(&mut self, transport: &mut dyn Transport) -> Result<()> {
+        // Where its own slots begin, as the key says.
+        self.posted = match transport.inbox(self.rank, self.inbox_there)? {
+            Some(memory) => Inbox::At(memory, self.inbox_there.base as usize),
+            None => Inbox::Far,
+        };
+        Ok(())
     }
 
     /// Where the next message goes, if there is a slot for it.
@@ -656,7 +654,7 @@ fn write(outbox: &Memory, offset: usize, head: &[u8], data: Option<(&Memory, &[S
 mod tests {
     use super::*;
     use crate::collective::Collective;
-    use crate::engine::call::{Call, DataHead, Kind, Signature};
+    use crate::engine::call::{Call, DataHead, Kind, Signature, Start};
     use crate::rank::Place;
     use crate::transport::shm::Shm;
 
@@ -722,9 +720,10 @@ mod tests {
             // That of a later message, wherever it begins.
             let seal = (number / SLOTS as u32 + chance.u32(0..9)) as u8;
             data.write(0, &vec![seal; bytes]);
-            let mut head = DataHead::new(call).of(number, bytes as u64);
+            let start = Start { number: call.number, iteration: 0 };
+            let head = DataHead::new(call).of(start, number, bytes as u64);
             let all = [Segment { offset: 0, len: bytes }];
-            assert!(source.send(&mut one, &mut tokens, 0, &mut head, Some((&data, &all))).unwrap());
+            assert!(source.send(&mut one, &mut tokens, 0, &mut head.bytes(), Some((&data, &all))).unwrap());
             assert!(target.has_come(expected));
             let told = |notice| match Notice::decode(notice) {
                 Notice::Slot { channel, slot } => Landed { channel: channel as usize, slot: slot.into() },
@@ -781,9 +780,8 @@ mod tests {
         let [(mut one, mut source, mut tokens), (mut other, mut target, mut others)] = two(0);
         let mut notices = 0;
         for number in 0..2 * u32::from(AHEAD) {
-            let mut head = [0; HEAD];
-            head[4..8].copy_from_slice(&number.to_le_bytes());
-            assert!(source.send(&mut one, &mut tokens, 0, &mut head, None).unwrap());
+            let head = Head::of([0, u64::from(number).to_le(), 0, 0, 0, 0, 0]);
+            assert!(source.send(&mut one, &mut tokens, 0, &mut head.bytes(), None).unwrap());
             let seen = target.expected(0).filter(|&expected| target.has_come(expected));
             assert_eq!(seen.is_some(), number < u32::from(AHEAD), "message {number}");
             let (landed, head) = match seen {
@@ -801,7 +799,7 @@ mod tests {
                     assert!(notices <= AHEAD);
                 },
             };
-            assert_eq!(head[4..8], number.to_le_bytes());
+            assert_eq!(head.bytes()[8..12], number.to_le_bytes());
             target.release(landed);
             if notices > 0 {
                 return assert_eq!(notices, AHEAD + 1);

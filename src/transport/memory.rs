@@ -161,6 +161,14 @@ impl Memory {
         unsafe { copy(self.address().as_ptr().add(offset), into.as_mut_ptr(), into.len()) }
     }
 
+    /// Some words, as they lie. Panics where the range is exceeded, as slices do.
+    #[inline]
+    pub(crate) fn words<const N: usize>(&self, offset: usize) -> [u64; N] {
+        self.check(offset, size_of::<[u64; N]>());
+        // SAFETY: - the words are in the range (checked) and alive (self holds it); every pattern of bits is some
+        unsafe { self.address().as_ptr().add(offset).cast::<[u64; N]>().read_unaligned() }
+    }
+
     /// Writes the same into every byte of what is new, and nobody else's: whether it was.
     #[must_use]
     pub fn fill(&mut self, byte: u8) -> bool {

@@ -14,7 +14,7 @@ use super::io::{Io, Segments, segments};
 use super::payload::Shore;
 use super::share::is_shared;
 use super::shown::SHOWN_FOR_SLOT;
-use crate::engine::call::{Call, DataHead, shown_bytes};
+use crate::engine::call::{Call, DataHead, Start, shown_bytes};
 use crate::engine::leg::{Stretches, total};
 use crate::engine::task::{Operands, OwnPart};
 use crate::fold::Fold;
@@ -156,6 +156,11 @@ impl<'e> Errand<'e> {
         Errand { call, iteration, number, from, region, to, to_region, fold, own }
     }
 
+    /// Which start of which call.
+    pub fn start(&self) -> Start {
+        Start { number: self.call.number, iteration: self.iteration }
+    }
+
     /// Where what arrives lands, copied in this gait.
     pub fn shore(&self, gait: Gait) -> Shore<'_> {
         Shore { memory: self.to, fold: self.fold, signature: &self.call.signature, gait }
@@ -197,11 +202,6 @@ impl Line {
     /// How many bytes a message has in which so many are sent or shown, mostly.
     pub fn expected(&self, bytes: u64) -> u64 {
         if self.is_long { shown_bytes(1) as u64 } else { bytes }
-    }
-
-    /// Makes it another call's of the same signature, or another start's.
-    pub fn renew(&mut self, errand: &Errand<'_>) {
-        self.heads.renumber(errand.call.number, errand.iteration);
     }
 }
 

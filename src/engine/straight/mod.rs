@@ -14,7 +14,7 @@ mod carried;
 
 use smallvec::SmallVec;
 
-use super::call::{CREDITS, Call, HEAD, Header, Kind};
+use super::call::{Call, Head, Header, Kind};
 use super::leg::Stretch;
 use super::mail::Waiting;
 use super::notice::Notice;
@@ -22,7 +22,7 @@ use super::operation::{
     Act, Errand, Kept, Line, Operation, Passage, Payload, Shown, Step, Trail, Word, shown,
 };
 use super::rest::{Ask, Recalled};
-use super::slots::{Landed, Slots};
+use super::slots::{Expected, Landed};
 use super::task::{Operands, OwnPart};
 use super::{Engine, Entry, Handle};
 use crate::error::Result;
@@ -40,8 +40,8 @@ const LOOKS: u32 = 4;
 enum Gone {
     /// To the end: it is over.
     All,
-    /// Not so far.
-    So(Trail),
+    /// Not so far. Apart, as it would lengthen the way of those that come to the end; nothing where none was begun.
+    So(Option<Box<Trail>>),
 }
 
 /// A call on its way along its line.
@@ -125,6 +125,16 @@ impl Early {
         admitted
     }
 
+    /// Keeps a message of the line; false where the run is to go on.
+    fn hears(&mut self, heard: Heard) -> bool {
+        match heard {
+            Heard::Message(message) => self.messages.push(message),
+            Heard::Other => {}
+            Heard::Leave => return false,
+        }
+        true
+    }
+
     fn take(&mut self, round: u32) -> Option<Message> {
         let at = self.messages.iter().position(|message| message.round == round)?;
         Some(self.messages.swap_remove(at))
@@ -171,7 +181,7 @@ impl Engine {
             operation.reach(&mut self.io).map_err(|error| self.fail(error))?;
         }
         self.operations[handle] = Some(Entry::new(operation));
-        self.start_or_forget(handle, &trail).map(Some)
+        self.start_or_forget(handle, trail.as_deref()).map(Some)
     }
 
     /// Starts a prepared operation that is at rest, on what it was prepared for; whether it is over at once.
@@ -188,7 +198,7 @@ impl Engine {
                 self.prepared(handle).into_iter().for_each(Operation::pass);
                 Ok(true)
             }
-            Gone::So(trail) => self.start_after(handle, &trail).map(|()| false),
+            Gone::So(trail) => self.start_after(handle, trail.as_deref()).map(|()| false),
         }
     }
 
@@ -203,10 +213,9 @@ impl Engine {
         errand: &Errand<'_>,
         owner: impl FnOnce(&mut Engine) -> Option<&mut Operation>,
     ) -> Result<Gone> {
-        let Some(mut line) = line else { return Ok(Gone::So(Trail::default())) };
-        line.renew(errand);
+        let Some(mut line) = line else { return Ok(Gone::So(None)) };
         let is_tried = line.is_tried() && self.is_idle();
-        let gone = if is_tried { self.go_straight(&line, errand) } else { Ok(Gone::So(Trail::default())) };
+        let gone = if is_tried { self.go_straight(&line, errand) } else { Ok(Gone::So(None)) };
         if is_tried && !matches!(gone, Ok(Gone::All)) {
             line.was_left();
         }
@@ -230,7 +239,10 @@ impl Engine {
         self.io.slots.spare(0);
         let mut walk = Walk { line, errand, early: Early::new(line), trail: Trail::default(), to_land: None };
         let is_through = match &line.carried {
-            None => self.claim(errand, &mut walk.early) && self.take_steps(&mut walk)?,
+            None => {
+                (self.waiting.is_empty() || self.claim(errand, &mut walk.early))
+                    && self.take_steps(&mut walk)?
+            }
             Some(leg) => self.carry(leg, &mut walk)?,
         };
         let all = is_through && (walk.trail.unread.is_empty() || self.await_readers(&mut walk)?);
@@ -241,7 +253,7 @@ impl Engine {
         let has_landed = walk.trail.carried.told && walk.to_land.is_none();
         walk.trail.carried.landed += u32::from(has_landed);
         self.leave_to_run(errand, walk.early);
-        Ok(Gone::So(walk.trail))
+        Ok(Gone::So(Some(Box::new(walk.trail))))
     }
 
     /// Takes one step after the other; false where the run is to go on.
@@ -262,9 +274,9 @@ impl Engine {
                 }
                 Act::TakeIn { into, landing, channel } => {
                     self.copy_own(walk.errand);
-                    match self.await_message(walk, step.round, *channel, step.bytes)? {
-                        Some(message) => self.take_in(walk, step, message, into, *landing)?,
-                        None => false,
+                    match self.look_out_first(walk, step, *channel) {
+                        Some(next) => self.take_in_next(walk, step, next, (into, *landing))?,
+                        None => self.take_in_what_comes(walk, step, *channel, (into, *landing))?,
                     }
                 }
             };
@@ -315,12 +327,8 @@ impl Engine {
     /// Looks for news and keeps a message of the line; false where the run is to go on.
     #[inline(never)]
     fn keep_heard(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<bool> {
-        match self.listen(walk, awaited)? {
-            Heard::Message(message) => walk.early.messages.push(message),
-            Heard::Other => {}
-            Heard::Leave => return Ok(false),
-        }
-        Ok(true)
+        let heard = self.listen(walk, awaited)?;
+        Ok(walk.early.hears(heard))
     }
 
     /// Whether a channel's peer had better read what is put where it lies.
@@ -353,7 +361,7 @@ impl Engine {
         channel: usize,
         from: &[Segment],
     ) -> Result<bool> {
-        let mut head = walk.line.heads.of(step.round, step.bytes);
+        let mut head = walk.line.heads.of(walk.errand.start(), step.round, step.bytes).bytes();
         self.send_when_taken(walk, channel, &mut head, Some((walk.errand.from, from)))
     }
 
@@ -383,8 +391,9 @@ impl Engine {
         from: &[Segment],
     ) -> Result<bool> {
         let key = self.io.transport.key(region.remote, self.io.slots.rank_of(channel));
-        let head = walk.line.heads.of_shown(round, bytes, from.len() as u16);
-        let taken = self.send_when_taken(walk, channel, &mut shown::message(&head, key, from), None)?;
+        let head = walk.line.heads.of_shown(walk.errand.start(), round, bytes, from.len() as u16);
+        let taken =
+            self.send_when_taken(walk, channel, &mut shown::message(&head.bytes(), key, from), None)?;
         if taken {
             walk.trail.unread.push(Word { channel, round });
         }
@@ -411,10 +420,8 @@ impl Engine {
 
     /// Takes up what came before the call began; false where some of it is for the run, as what was copied out of
     /// its slot, or means another call: it would be waited for in vain.
+    #[inline(never)]
     fn claim(&mut self, &Errand { call, iteration, .. }: &Errand<'_>, early: &mut Early) -> bool {
-        if self.waiting.is_empty() {
-            return true;
-        }
         let mut all = true;
         self.waiting.retain(|waiting| {
             let Header { kind, call: theirs, iteration: start } = waiting.header;
@@ -429,8 +436,95 @@ impl Engine {
         all
     }
 
-    /// Waits for a step's message; `None` where the run is to do that.
+    /// Looks where a message of so many bytes is to be expected, as long as nothing else happens: it and its notice come on
+    /// two cache lines, and to see it saves the way of one. `None` where there is something else to be seen to.
     #[inline(always)]
+    fn look_out(&mut self, line: &Line, channel: usize, bytes: u64) -> Option<Expected> {
+        if !self.events.is_empty() {
+            return None;
+        }
+        let next = self.io.slots.expected(channel)?;
+        while !self.has_come_soon(next) {
+            match self.io.transport.next_notice() {
+                // There are few of these: of no more messages than may be seen before they are told of.
+                Some(notice) if self.io.slots.pass_over(notice) => {}
+                Some(notice) => {
+                    self.events.add(Event::Notice(notice));
+                    return None;
+                }
+                None if !self.io.transport.is_quiet() || self.leaves_wait_to_run(line) => return None,
+                None => {}
+            }
+        }
+        self.io.slots.prefetch(next, bytes as usize);
+        self.waited_well();
+        Some(next)
+    }
+
+    /// The same for a step's message, if nothing has come before it.
+    #[inline(always)]
+    fn look_out_first(&mut self, walk: &Walk<'_>, step: &Step, channel: usize) -> Option<Expected> {
+        match walk.early.messages.is_empty() {
+            true => self.look_out(walk.line, channel, walk.line.expected(step.bytes)),
+            false => None,
+        }
+    }
+
+    /// Whether a message has come, after some looks.
+    #[inline(always)]
+    fn has_come_soon(&self, next: Expected) -> bool {
+        (0..LOOKS).any(|_| self.io.slots.has_come(next))
+    }
+
+    /// Takes in a message that has come where that of a step was expected; false where the run is to do that.
+    #[inline(always)]
+    fn take_in_next(
+        &mut self,
+        walk: &mut Walk<'_>,
+        step: &Step,
+        next: Expected,
+        place: (&[Stretch], Landing),
+    ) -> Result<bool> {
+        let (landed, head) = self.io.slots.see(next);
+        let Step { round, bytes, .. } = *step;
+        if walk.line.heads.read(walk.errand.start(), &head) != Some((round, bytes))
+            || !walk.early.admits(round)
+        {
+            return self.take_in_after(walk, step, (landed, &head), place);
+        }
+        self.io.slots.credit(landed.channel, head.credits());
+        self.take_in(walk, step, Message { round, bytes, landed, runs: None }, place)
+    }
+
+    /// The same where it was another one.
+    #[inline(never)]
+    fn take_in_after(
+        &mut self,
+        walk: &mut Walk<'_>,
+        step: &Step,
+        (other, head): (Landed, &Head),
+        place: (&[Stretch], Landing),
+    ) -> Result<bool> {
+        let heard = self.read(other, head, walk)?;
+        Ok(walk.early.hears(heard) && self.take_in_what_comes(walk, step, other.channel, place)?)
+    }
+
+    /// Takes in a step's message, whatever comes before it; false where the run is to do that.
+    #[inline(never)]
+    fn take_in_what_comes(
+        &mut self,
+        walk: &mut Walk<'_>,
+        step: &Step,
+        channel: usize,
+        place: (&[Stretch], Landing),
+    ) -> Result<bool> {
+        match self.await_message(walk, step.round, channel, step.bytes)? {
+            Some(message) => self.take_in(walk, step, message, place),
+            None => Ok(false),
+        }
+    }
+
+    /// Waits for a round's message; `None` where the run is to do that.
     fn await_message(
         &mut self,
         walk: &mut Walk<'_>,
@@ -438,15 +532,13 @@ impl Engine {
         channel: usize,
         bytes: u64,
     ) -> Result<Option<Message>> {
-        if let Some(message) = walk.early.take(round) {
-            return Ok(Some(message));
-        }
         loop {
-            match self.listen(walk, Some((channel, walk.line.expected(bytes))))? {
-                Heard::Message(message) if message.round == round => return Ok(Some(message)),
-                Heard::Message(message) => walk.early.messages.push(message),
-                Heard::Other => {}
-                Heard::Leave => return Ok(None),
+            if let Some(message) = walk.early.take(round) {
+                return Ok(Some(message));
+            }
+            let awaited = (channel, walk.line.expected(bytes));
+            if !self.keep_heard(walk, Some(awaited))? {
+                return Ok(None);
             }
         }
     }
@@ -458,8 +550,7 @@ impl Engine {
         walk: &mut Walk<'_>,
         step: &Step,
         message: Message,
-        into: &[Stretch],
-        landing: Landing,
+        (into, landing): (&[Stretch], Landing),
     ) -> Result<bool> {
         let (memory, start, room) = self.io.slots.payload(message.landed);
         if message.bytes != step.bytes || message.runs.is_none() && step.bytes > room as u64 {
@@ -519,7 +610,7 @@ impl Engine {
         }
         drop(shown);
         self.io.slots.release(landed);
-        let mut head = walk.line.heads.of_loaded(round);
+        let mut head = walk.line.heads.of_loaded(walk.errand.start(), round).bytes();
         if !self.io.send_head(landed.channel, &mut head, None)? {
             walk.trail.untold = Some(Word { channel: landed.channel, round });
         }
@@ -527,40 +618,14 @@ impl Engine {
         Ok(true)
     }
 
-    /// Looks for news, perhaps awaited by a channel, and of so many bytes. A message and its notice come on two cache
-    /// lines: where the message can be seen, that saves the way of one.
-    #[inline(always)]
+    /// Looks for news, perhaps awaited by a channel, and of so many bytes.
     fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<Heard> {
-        if self.events.is_empty() {
-            let expected = |slots: &Slots| awaited.and_then(|(channel, _)| slots.expected(channel));
-            let mut next = expected(&self.io.slots);
-            loop {
-                if let Some(next) = next
-                    && (0..LOOKS).any(|_| self.io.slots.has_come(next))
-                {
-                    self.io.slots.prefetch(next, awaited.map_or(0, |(_, bytes)| bytes as usize));
-                    self.waited_well();
-                    let (landed, head) = self.io.slots.see(next);
-                    return self.read(landed, &head, walk);
-                }
-                if let Some(notice) = self.io.transport.next_notice() {
-                    // There are few of these: of no more messages than may be seen before they are told of.
-                    if self.io.slots.pass_over(notice) {
-                        next = next.or_else(|| expected(&self.io.slots));
-                        continue;
-                    }
-                    self.waited_well();
-                    return self.hear(notice, walk);
-                }
-                if !self.io.transport.is_quiet() {
-                    break;
-                }
-                if self.leaves_wait_to_run(walk.line) {
-                    return Ok(Heard::Leave);
-                }
-            }
-            self.refill()?;
+        let next = awaited.and_then(|(channel, bytes)| self.look_out(walk.line, channel, bytes));
+        if let Some(next) = next {
+            let (landed, head) = self.io.slots.see(next);
+            return self.read(landed, &head, walk);
         }
+        self.refill()?;
         match self.events.take() {
             Some(Event::Notice(notice)) => self.hear(notice, walk),
             Some(event) => self.handle(event).map(|()| Heard::Other),
@@ -599,11 +664,11 @@ impl Engine {
 
     /// What a message is; what is the run's to see to waits for it to begin.
     #[inline(always)]
-    fn read(&mut self, landed: Landed, head: &[u8; HEAD], walk: &mut Walk<'_>) -> Result<Heard> {
-        if let Some((round, bytes)) = walk.line.heads.read(head)
+    fn read(&mut self, landed: Landed, head: &Head, walk: &mut Walk<'_>) -> Result<Heard> {
+        if let Some((round, bytes)) = walk.line.heads.read(walk.errand.start(), head)
             && walk.early.admits(round)
         {
-            self.io.slots.credit(landed.channel, head[CREDITS]);
+            self.io.slots.credit(landed.channel, head.credits());
             return Ok(Heard::Message(Message { round, bytes, landed, runs: None }));
         }
         self.read_other(landed, head, walk)
@@ -611,8 +676,8 @@ impl Engine {
 
     /// The same of all but data that the line awaits.
     #[inline(never)]
-    fn read_other(&mut self, landed: Landed, head: &[u8; HEAD], walk: &mut Walk<'_>) -> Result<Heard> {
-        if !walk.line.heads.is_of_its_start(head) {
+    fn read_other(&mut self, landed: Landed, head: &Head, walk: &mut Walk<'_>) -> Result<Heard> {
+        if !walk.line.heads.is_of(walk.errand.start(), head) {
             self.message(landed)?;
             // Where it was copied, or came late, its slot is free, and the line may have nothing more to take in.
             self.pay()?;
@@ -672,7 +737,7 @@ fn count_long(gone: &Result<Gone>) {
     let [all, left] = shown::LONG_LINES.get();
     match gone {
         Ok(Gone::All) => shown::LONG_LINES.set([all + 1, left]),
-        Ok(Gone::So(trail)) if trail.steps > 0 => shown::LONG_LINES.set([all, left + 1]),
+        Ok(Gone::So(Some(trail))) if trail.steps > 0 => shown::LONG_LINES.set([all, left + 1]),
         _ => {}
     }
 }

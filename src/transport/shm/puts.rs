@@ -183,13 +183,17 @@ impl Shm {
         let Peer { name, card, board, windows, distance, .. } = &mut peers[peer as usize];
         let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
         let notices = board.notices();
+        let is_short = len <= INJECT;
         // Looked at before all is copied in vain.
-        if !notices.has_room() {
+        if !is_short && !notices.has_room() {
             return Ok(Posted::Busy);
         }
         let Some(entered) = board.gate().enter(own.rank as usize) else { return Ok(Posted::Busy) };
         let into = place(*name, card, windows, lives)?;
-        let early = if len <= INJECT { notices.claim() } else { None };
+        let early = if is_short { notices.claim() } else { None };
+        if is_short && early.is_none() {
+            return Ok(Posted::Busy);
+        }
         if let Some(into) = into {
             copy(into, distance);
         }
