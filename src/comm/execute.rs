@@ -63,7 +63,7 @@ impl Communicator {
                 };
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
-                return match engine.begin_again(made, operands, own)? {
+                return match engine.begin_again(made, operands, own.as_ref())? {
                     Some(handle) => self.world.carry_out(engine, handle),
                     None => Ok(()),
                 };

@@ -139,7 +139,7 @@ impl Drop for Inside<'_> {
     /// An operator may own windows and communicators, whose end needs the engine: it goes when others may have that.
     fn drop(&mut self) {
         let Some(mut engine) = self.engine.take() else { return };
-        let operators = engine.discarded();
+        let operators = engine.has_discarded().then(|| engine.discarded());
         let door = self.door.filter(|_| self.room.is_own() && engine.is_left_alone());
         self.room.owner.store(0, Ordering::Relaxed);
         drop(engine);

@@ -439,7 +439,12 @@ impl Engine {
         self.broken.get_or_insert(error);
     }
 
-    /// Operators that are to go when the engine is not this thread's any more.
+    /// Whether there are operators that are to go when the engine is not this thread's any more.
+    pub fn has_discarded(&self) -> bool {
+        !self.discarded.is_empty()
+    }
+
+    /// These operators.
     pub fn discarded(&mut self) -> Vec<AnyFold> {
         std::mem::take(&mut self.discarded)
     }

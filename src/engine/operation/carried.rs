@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use super::course::Course;
 use super::io::Io;
-use super::line::{Errand, Trail};
+use super::line::Errand;
 use super::share::{First, Lead, Share, is_shared};
 use crate::engine::call::{Header, Kind};
 use crate::engine::leg::Stretch;
@@ -30,10 +30,12 @@ pub struct Carried {
     between: u64,
     /// What the source has learnt of the two.
     lead: Cell<Lead>,
+    /// How far it has been carried in the latest start.
+    progress: Cell<Progress>,
 }
 
 /// How far a leg has been carried, for the run that goes on from there.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Progress {
     /// What the source has shown the end of, and is still to bring.
     pub to_bring: Option<Stretch>,
@@ -65,7 +67,25 @@ impl Carried {
         let lands = landing == Landing::Store && course.gait != Gait::PastCaches;
         let channel = io.slots.wide(course.world(peer)).filter(|_| is_carried && lands)?;
         let (told, between) = (course.layout.told(peer), course.layout.between(peer, side));
-        Some(Carried { side, channel, block, gait: course.gait, told, between, lead: Cell::default() })
+        let (lead, progress) = Default::default();
+        Some(Carried { side, channel, block, gait: course.gait, told, between, lead, progress })
+    }
+
+    /// It is started: nothing has been carried.
+    pub fn begin(&self) {
+        self.progress.set(Progress::default());
+    }
+
+    /// How far it has been carried.
+    pub fn progress(&self) -> Progress {
+        self.progress.get()
+    }
+
+    /// Has it carried further.
+    pub fn advance(&self, change: impl FnOnce(&mut Progress)) {
+        let mut progress = self.progress.get();
+        change(&mut progress);
+        self.progress.set(progress);
     }
 
     /// What the source brings, and what it shows; `None` where it had better not.
@@ -128,9 +148,8 @@ impl Carried {
     }
 
     /// The source has brought its part: it learns whether the target was through with its own by then.
-    pub fn learn(&self, trail: &Trail, io: &Io) {
-        let is_read = trail.unread.is_empty().then_some(true);
-        if let Some(target_through) = is_read.or_else(|| io.slots.has_next(self.channel)) {
+    pub fn learn(&self, is_read: bool, io: &Io) {
+        if let Some(target_through) = is_read.then_some(true).or_else(|| io.slots.has_next(self.channel)) {
             let mut lead = self.lead.get();
             lead.learn(target_through);
             self.lead.set(lead);

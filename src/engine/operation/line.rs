@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 
-use super::carried::{Carried, Progress};
+use super::carried::Carried;
 use super::course::Course;
 use super::io::{Io, Segments, segments};
 use super::payload::Shore;
@@ -105,8 +105,6 @@ pub struct Trail {
     pub unread: Vec<Word>,
     /// What was read, of which its source has not been told.
     pub untold: Option<Word>,
-    /// How far a leg has been carried, where it consists of that.
-    pub carried: Progress,
 }
 
 /// By which channel something is shown, and of which round.
@@ -124,7 +122,7 @@ pub struct Errand<'e> {
     pub call: Call,
     /// Which start of it, from 0.
     pub iteration: u32,
-    /// This rank's number of its operation.
+    /// This rank's number of its operation, where it may tell that: of what does not go in slots.
     pub number: u16,
     /// What is put.
     pub from: &'e Memory,
@@ -136,8 +134,10 @@ pub struct Errand<'e> {
     pub to_region: Option<&'e Region>,
     /// How arrivals are combined, where the plan folds.
     pub fold: Option<&'e dyn Fold>,
-    /// What is still to be copied of this rank's own.
-    pub own: Cell<Option<OwnPart>>,
+    /// What is to be copied of this rank's own.
+    pub own: Option<&'e OwnPart>,
+    /// Whether that has been done.
+    pub own_is_there: Cell<bool>,
 }
 
 impl<'e> Errand<'e> {
@@ -146,14 +146,14 @@ impl<'e> Errand<'e> {
         (call, iteration): (Call, u32),
         number: u16,
         operands: Operands<'e>,
-        own: Option<OwnPart>,
+        own: Option<&'e OwnPart>,
     ) -> Self {
         let Operands { from: source, to, fold } = operands;
         let target = to.unwrap_or(source);
         let (from, to) = (source.memory(), target.memory());
         let (region, to_region) = (source.region(), target.region());
-        let (fold, own) = (fold.map(|fold| &**fold), Cell::new(own));
-        Errand { call, iteration, number, from, region, to, to_region, fold, own }
+        let (fold, own_is_there) = (fold.map(|fold| &**fold), Cell::new(false));
+        Errand { call, iteration, number, from, region, to, to_region, fold, own, own_is_there }
     }
 
     /// Which start of which call.

@@ -165,10 +165,10 @@ impl Operation {
                 Act::TakeIn { .. } => self.arrivals.taken_before(step.round, &mut self.course),
             }
         }
-        match line.carried.as_ref().map(|leg| leg.side) {
-            Some(Side::Put) => self.puts.carried_before(trail, &mut self.course),
-            Some(Side::Arrival) => self.arrivals.carried_before(&trail.carried, &mut self.course),
-            None => {}
+        let Some(leg) = &line.carried else { return };
+        match leg.side {
+            Side::Put => self.puts.carried_before(&leg.progress(), trail.steps > 0, &mut self.course),
+            Side::Arrival => self.arrivals.carried_before(&leg.progress(), &mut self.course),
         }
     }
 

@@ -17,6 +17,7 @@ impl Engine {
     /// Carries this rank's end; false where the run is to go on.
     #[inline(never)]
     pub(super) fn carry(&mut self, leg: &Carried, walk: &mut Walk<'_>) -> Result<bool> {
+        leg.begin();
         self.claim_word(leg, walk);
         if !self.claim(walk.errand, &mut walk.early) {
             return Ok(false);
@@ -38,7 +39,7 @@ impl Engine {
             if let Kept::InSlot(landed) = word.kept {
                 self.io.slots.release(landed);
             }
-            walk.trail.carried.ready = Some(word.header);
+            leg.advance(|progress| progress.ready = Some(word.header));
         }
     }
 
@@ -53,20 +54,20 @@ impl Engine {
             return Ok(false);
         }
         walk.trail.steps = 1;
-        walk.trail.carried.to_bring = Some(first);
-        while walk.trail.carried.ready.is_none() {
+        leg.advance(|progress| progress.to_bring = Some(first));
+        while leg.progress().ready.is_none() {
             if !self.keep_heard(walk, Some((leg.channel, 0)))? {
                 return Ok(false);
             }
         }
-        let Some(ready) = walk.trail.carried.ready else { return Ok(false) };
+        let Some(ready) = leg.progress().ready else { return Ok(false) };
         match leg.bring(first, (region, walk.errand), &ready, &mut self.io)? {
             None | Some(Posted::Busy) => return Ok(false),
-            Some(Posted::Pending) => walk.trail.carried.flying = 1,
-            Some(Posted::Done) => leg.learn(&walk.trail, &self.io),
+            Some(Posted::Pending) => leg.advance(|progress| progress.flying = 1),
+            Some(Posted::Done) => leg.learn(walk.trail.unread.is_empty(), &self.io),
         }
-        walk.trail.carried.to_bring = None;
-        Ok(walk.trail.carried.flying == 0)
+        leg.advance(|progress| progress.to_bring = None);
+        Ok(leg.progress().flying == 0)
     }
 
     /// Says where the beginning is to go, and reads the end.
@@ -76,7 +77,8 @@ impl Engine {
         if !self.send_when_taken(walk, leg.channel, &mut head[..ready.size()], None)? {
             return Ok(false);
         }
-        (walk.trail.steps, walk.trail.carried.told) = (1, true);
+        walk.trail.steps = 1;
+        leg.advance(|progress| progress.told = true);
         walk.to_land = Some(Carried::notice(walk.errand));
         let Some(message) = self.await_message(walk, ROUND, leg.channel, 0)? else { return Ok(false) };
         if !self.read_end(leg, walk, message)? {
@@ -102,7 +104,7 @@ impl Engine {
             return Ok(false);
         };
         let read = self.read_there(walk, message, shown, &[end], Landing::Store)?;
-        walk.trail.carried.landed += u32::from(read);
+        leg.advance(|progress| progress.landed += u32::from(read));
         Ok(read)
     }
 }

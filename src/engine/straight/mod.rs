@@ -155,15 +155,16 @@ impl Engine {
         &mut self,
         kept: Recalled,
         operands: Operands<'_>,
-        own: Option<OwnPart>,
+        own: Option<&OwnPart>,
     ) -> Result<Option<Handle>> {
         self.check()?;
         self.rest.at(kept).anticipate(&mut self.io);
-        let handle = self.vacancy()?;
+        // What goes in slots need not tell its number.
+        let vacancy = if self.rest.at(kept).is_small() { None } else { Some(self.vacancy()?) };
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.of(communicator).next(communicator, signature);
         let line = self.rest.at(kept).lend_line(&self.io);
-        let errand = Errand::new((call, 0), handle as u16, operands, own);
+        let errand = Errand::new((call, 0), vacancy.unwrap_or_default() as u16, operands, own);
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
         self.copy_own(&errand);
         let trail = match gone.map_err(|error| self.fail(error))? {
@@ -174,6 +175,7 @@ impl Engine {
             }
             Gone::So(trail) => trail,
         };
+        let handle = vacancy.map_or_else(|| self.vacancy(), Ok)?;
         let mut operation = self.rest.take(kept);
         let path = self.path(operation.is_small(), operands.from, operands.to)?;
         operation.renew(call, handle as u16, path, operands.fold.cloned());
@@ -250,8 +252,9 @@ impl Engine {
             return Ok(Gone::All);
         }
         // Where it has come since it was awaited, the run will not hear of it.
-        let has_landed = walk.trail.carried.told && walk.to_land.is_none();
-        walk.trail.carried.landed += u32::from(has_landed);
+        if let (Some(leg), None) = (&line.carried, walk.to_land) {
+            leg.advance(|progress| progress.landed += u32::from(progress.told));
+        }
         self.leave_to_run(errand, walk.early);
         Ok(Gone::So(Some(Box::new(walk.trail))))
     }
@@ -294,8 +297,8 @@ impl Engine {
     /// Copies what a rank keeps for itself to where that belongs, unless it has been: while others get theirs, or their words of it.
     #[inline(always)]
     fn copy_own(&mut self, errand: &Errand<'_>) {
-        if let Some(own) = errand.own.take() {
-            self.copy(own, errand);
+        if let Some(own) = errand.own.filter(|_| !errand.own_is_there.replace(true)) {
+            self.copy(*own, errand);
         }
     }
 
@@ -709,8 +712,8 @@ impl Engine {
             self.pay()?;
             return Ok(Some(Heard::Other));
         }
-        if walk.line.carried.as_ref().is_some_and(|leg| leg.agrees(header.kind)) {
-            walk.trail.carried.ready = Some(*header);
+        if let Some(leg) = walk.line.carried.as_ref().filter(|leg| leg.agrees(header.kind)) {
+            leg.advance(|progress| progress.ready = Some(*header));
             self.io.slots.release(landed);
             self.pay()?;
             return Ok(Some(Heard::Other));

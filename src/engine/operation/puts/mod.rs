@@ -11,7 +11,6 @@ use super::carried::Progress;
 use super::course::{Course, Path, Unequal};
 use super::index::Index;
 use super::io::Io;
-use super::line::Trail;
 use crate::engine::call::{Header, Kind};
 use crate::engine::leg::{Leg, Pieces, Stretch, Stretches, total};
 use crate::engine::notice::Notice;
@@ -128,15 +127,15 @@ impl Puts {
     }
 
     /// So far the leg that is all of a call has been carried already: that its end is [shown](Self::shown_before) is known.
-    pub fn carried_before(&mut self, trail: &Trail, course: &mut Course) {
-        let Progress { to_bring, ready, flying, .. } = &trail.carried;
+    pub fn carried_before(&mut self, progress: &Progress, is_begun: bool, course: &mut Course) {
+        let Progress { to_bring, ready, flying, .. } = progress;
         if let (Some(target), Some(ready)) = (self.targets.first(), ready) {
             // That it means the same leg was seen to.
             let _ = self.ready(target.world, ready, course);
         }
         match *to_bring {
             Some(first) => self.wait_to_bring(first, course),
-            None if trail.steps > 0 => course.run.put_before(0),
+            None if is_begun => course.run.put_before(0),
             None => {}
         }
         self.flying += flying;
