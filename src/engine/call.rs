@@ -247,22 +247,14 @@ impl Head {
 
     /// How many bytes of data the message has; of other messages than data none are counted.
     pub fn data_bytes(&self) -> u64 {
-        data_bytes(self.0[WORD], self.0[LONG])
+        if (self.0[WORD] >> KIND_AT) as u8 == DATA { self.0[LONG] } else { 0 }
     }
-}
-
-fn data_bytes(word: u64, long: u64) -> u64 {
-    if (word >> KIND_AT) as u8 == DATA { long } else { 0 }
 }
 
 /// Has a head give back these slots and no others; how many bytes of data its message has, as of a [`Head`].
 pub fn give_back(head: &mut [u8], slots: u8) -> u64 {
-    let Some([.., word, long]) = head.first_chunk_mut::<HEAD>().map(|head| head.as_chunks_mut::<8>().0)
-    else {
-        return 0;
-    };
-    word[CREDITS % 8] = slots;
-    data_bytes(u64::from_le_bytes(*word), u64::from_le_bytes(*long))
+    head[CREDITS] = slots;
+    head.first_chunk::<HEAD>().map_or(0, |head| Head::of(bytemuck::cast(*head)).data_bytes())
 }
 
 /// The kind of a head that is followed by data, of one that says where they are shown, and of one that they have been read.

@@ -481,7 +481,13 @@ impl Engine {
         notice::MAX_OPERATIONS - self.operations.iter().flatten().count()
     }
 
+    /// A place for one more operation: mostly none is under way.
+    #[inline]
     fn vacancy(&mut self) -> Result<Handle> {
+        if matches!(self.operations.first(), Some(None)) { Ok(0) } else { self.any_vacancy() }
+    }
+
+    fn any_vacancy(&mut self) -> Result<Handle> {
         if let Some(free) = self.operations.iter().position(Option::is_none) {
             return Ok(free);
         }

@@ -122,7 +122,7 @@ pub struct Errand<'e> {
     pub call: Call,
     /// Which start of it, from 0.
     pub iteration: u32,
-    /// This rank's number of its operation, where it may tell that: of what does not go in slots.
+    /// This rank's number of its operation.
     pub number: u16,
     /// What is put.
     pub from: &'e Memory,

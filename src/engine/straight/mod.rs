@@ -159,12 +159,11 @@ impl Engine {
     ) -> Result<Option<Handle>> {
         self.check()?;
         self.rest.at(kept).anticipate(&mut self.io);
-        // What goes in slots need not tell its number.
-        let vacancy = if self.rest.at(kept).is_small() { None } else { Some(self.vacancy()?) };
+        let handle = self.vacancy()?;
         let Call { communicator, signature, .. } = self.rest.at(kept).call();
         let call = self.calls.of(communicator).next(communicator, signature);
         let line = self.rest.at(kept).lend_line(&self.io);
-        let errand = Errand::new((call, 0), vacancy.unwrap_or_default() as u16, operands, own);
+        let errand = Errand::new((call, 0), handle as u16, operands, own);
         let gone = self.go_along(line, &errand, |engine| Some(engine.rest.at(kept)));
         self.copy_own(&errand);
         let trail = match gone.map_err(|error| self.fail(error))? {
@@ -175,7 +174,6 @@ impl Engine {
             }
             Gone::So(trail) => trail,
         };
-        let handle = vacancy.map_or_else(|| self.vacancy(), Ok)?;
         let mut operation = self.rest.take(kept);
         let path = self.path(operation.is_small(), operands.from, operands.to)?;
         operation.renew(call, handle as u16, path, operands.fold.cloned());
