@@ -7,10 +7,10 @@ use super::Communicator;
 use super::call::{Counts, RawCall};
 use super::request::{Held, Move};
 use super::window::Window;
-use super::work::{Decision, Ends};
+use super::work::{Decision, Ends, received};
 use super::world::Workspace;
 use crate::algorithm::probe::PingPong;
-use crate::collective::{Collective, Numbering};
+use crate::collective::Collective;
 use crate::engine::call::Signature;
 use crate::engine::operation::Pace;
 use crate::engine::rest::Ask;
@@ -57,10 +57,7 @@ impl Communicator {
         if let Some(ask) = &ask {
             let mut engine = self.world.engine();
             if let Some(made) = engine.recall(ask) {
-                let own = match call.collective.numbering() {
-                    Numbering::Pairs => self.own_part(call, elements, received(call, elements, &ends), &ends),
-                    _ => None,
-                };
+                let own = self.own_part(call, elements, &ends);
                 let operands =
                     Operands { from: &ends.from, to: ends.to.as_deref(), fold: call.fold.as_ref() };
                 return match engine.begin_again(made, operands, own.as_ref())? {
@@ -115,8 +112,7 @@ impl Communicator {
 
     /// What a rank sends to itself, to be copied as the call copies, where nobody has the engine.
     fn own_move(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<Move> {
-        let received = received(call, elements, ends);
-        let OwnPart { from, to, bytes, touched } = self.own_part(call, elements, received, ends)?;
+        let OwnPart { from, to, bytes, touched } = self.own_part(call, elements, ends)?;
         let target = ends.to.as_ref().unwrap_or(&ends.from);
         let gait = self.world.engine().gait(touched, false);
         Some(Move { gait, ..Move::part(target, to, &ends.from, from, bytes) })
@@ -254,9 +250,4 @@ fn stretches(p: u32, place: impl Fn(Rank) -> Range<u64>) -> impl Iterator<Item =
         part += stretch.len;
         Some(stretch)
     })
-}
-
-/// Where, in elements, what comes in begins: in one memory, behind what goes out.
-fn received(call: &RawCall, elements: usize, ends: &Ends<'_>) -> u64 {
-    if ends.to.is_some() { 0 } else { call.sent(elements) as u64 }
 }

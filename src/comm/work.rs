@@ -266,17 +266,15 @@ impl Communicator {
         Pairs { place: self.place, sent, received: incoming, unit: problem.unit }
     }
 
-    /// What a rank sends to itself in an all-to-all; `received` as for [`task`](Self::task).
-    pub(super) fn own_part(
-        &self,
-        call: &RawCall,
-        elements: usize,
-        received: u64,
-        ends: &Ends<'_>,
-    ) -> Option<OwnPart> {
-        if call.collective.numbering() != Numbering::Pairs {
-            return None;
-        }
+    /// What a rank sends to itself in an all-to-all.
+    #[inline]
+    pub(super) fn own_part(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> Option<OwnPart> {
+        let has_one = call.collective.numbering() == Numbering::Pairs;
+        has_one.then(|| self.own_part_of_pairs(call, elements, ends))
+    }
+
+    fn own_part_of_pairs(&self, call: &RawCall, elements: usize, ends: &Ends<'_>) -> OwnPart {
+        let received = received(call, elements, ends);
         let (me, unit) = (self.rank() as usize, call.unit);
         let begin = |counts: &[usize], places: &Option<Arc<[usize]>>| {
             places.as_ref().map_or_else(|| counts[..me].iter().sum(), |places| places[me])
@@ -293,7 +291,7 @@ impl Communicator {
         };
         let (from, to) = if count == 0 { (0, 0) } else { (from, received as usize + to) };
         let touched = touched(call, elements);
-        Some(OwnPart { from: from * unit, to: to * unit, bytes: count * unit, touched })
+        OwnPart { from: from * unit, to: to * unit, bytes: count * unit, touched }
     }
 
     /// Where blocks that are handed on lie, in a workspace of their own.
@@ -303,6 +301,11 @@ impl Communicator {
             None => Box::new(Stopovers::new(self.place, &self.groups, problem.largest)),
         }
     }
+}
+
+/// Where, in elements, what comes in begins: in one memory, behind what goes out.
+pub(super) fn received(call: &RawCall, elements: usize, ends: &Ends<'_>) -> u64 {
+    if ends.to.is_some() { 0 } else { call.sent(elements) as u64 }
 }
 
 /// Bytes of all elements that a call is about.

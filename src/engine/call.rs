@@ -216,8 +216,8 @@ const LONG: usize = WORD + 1;
 const CREDITS_AT: usize = 8 * (CREDITS % 8);
 const KIND_AT: usize = 8 * (KIND % 8);
 
-/// The first bytes of a message, as words. Processors bring a word that was just written to who reads it as one; of what was
-/// written in pieces, or is read across words, they wait until it is in the cache.
+/// The first bytes of a message, as words, by which they are compared and filled in without being copied about: a processor that
+/// reads across several stores of its own what it has just written waits until all of it is in its cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head([u64; HEAD / 8]);
 
@@ -227,12 +227,12 @@ impl Head {
         Head(words.map(u64::from_le))
     }
 
-    /// Of what is encoded, and the rest of that.
-    pub fn split(encoded: &[u8; HEADER]) -> (Head, &[u8]) {
-        let (mut words, (head, rest)) = ([0; HEAD / 8], encoded.split_at(HEAD));
-        let chunks = head.as_chunks::<8>().0;
+    /// The first bytes of what is encoded.
+    fn of_encoded(encoded: &[u8; HEADER]) -> Head {
+        let mut words = [0; HEAD / 8];
+        let chunks = encoded.as_chunks::<8>().0;
         words.iter_mut().zip(chunks).for_each(|(word, chunk)| *word = u64::from_le_bytes(*chunk));
-        (Head(words), rest)
+        Head(words)
     }
 
     /// As they are to lie.
@@ -253,8 +253,9 @@ impl Head {
 
 /// Has a head give back these slots and no others; how many bytes of data its message has, as of a [`Head`].
 pub fn give_back(head: &mut [u8], slots: u8) -> u64 {
+    let bytes = head.first_chunk::<HEAD>().map_or(0, |head| Head::of(bytemuck::cast(*head)).data_bytes());
     head[CREDITS] = slots;
-    head.first_chunk::<HEAD>().map_or(0, |head| Head::of(bytemuck::cast(*head)).data_bytes())
+    bytes
 }
 
 /// The kind of a head that is followed by data, of one that says where they are shown, and of one that they have been read.
@@ -390,10 +391,10 @@ impl DataHead {
     pub fn new(call: Call) -> Self {
         let call = Call { number: 0, ..call };
         let header = Header { kind: Kind::Data { round: 0, bytes: 0 }, call, iteration: 0 };
-        DataHead(Head::split(&header.encode()).0)
+        DataHead(Head::of_encoded(&header.encode()))
     }
 
-    /// The words of all messages of a start that have no data.
+    /// The words of a start's messages, before round and length are filled in.
     fn at(&self, Start { number, iteration }: Start) -> [u64; HEAD / 8] {
         let Head(mut words) = self.0;
         words[0] |= u64::from(number) << 32;
@@ -480,7 +481,7 @@ mod tests {
         fn heads_of_data_are_those_of_their_call_and_of_no_other(communicator: u32, number: u32, root: u32, bytes: u64, round: u32, credits: u8, other: u32) {
             let signature = Signature { root, bytes, ..Signature::bare(Collective::Reduce) };
             let header = |number, kind| Header { kind, call: Call { communicator, number, signature }, iteration: 0 };
-            let first = |header: Header| Head::split(&header.encode()).0;
+            let first = |header: Header| Head::of_encoded(&header.encode());
             let heads = DataHead::new(Call { communicator, number: other, signature });
             let [start, next] = [0, 1].map(|iteration| Start { number, iteration });
             let head = heads.of(start, round, bytes);
@@ -495,10 +496,24 @@ mod tests {
             let head = Head::of(bytemuck::cast(lying));
             prop_assert_eq!((head.credits(), lying[CREDITS]), (credits, credits));
             prop_assert_eq!(heads.read(start, &head), Some((round, bytes)));
-            for stranger in [header(number, Kind::Turn { round }), header(number ^ 1, Kind::Data { round, bytes })] {
+            let data = header(number, Kind::Data { round, bytes });
+            let of = |signature| Header { call: Call { signature, ..data.call }, ..data };
+            let elsewhere = Header { call: Call { communicator: !communicator, ..data.call }, ..data };
+            for (stranger, is_of_start) in [
+                (header(number, Kind::Turn { round }), true),
+                (header(number ^ 1, data.kind), false),
+                (elsewhere, false),
+                (of(Signature { collective: Collective::Broadcast, ..signature }), true),
+                (of(Signature { root: !root, ..signature }), true),
+                (of(Signature { bytes: !bytes, ..signature }), true),
+                (of(Signature { blocks: !signature.blocks, ..signature }), true),
+                (of(Signature { fold: Some((9, 9)), ..signature }), true),
+                (of(Signature { counts: !signature.counts, ..signature }), true),
+                (of(Signature { prepared: true, ..signature }), true),
+            ] {
                 let theirs = first(stranger);
-                prop_assert_eq!(heads.read(start, &theirs), None);
-                prop_assert_eq!(heads.is_of(start, &theirs), stranger.call.number == number);
+                prop_assert_eq!(heads.read(start, &theirs), None, "{:?}", stranger);
+                prop_assert_eq!(heads.is_of(start, &theirs), is_of_start, "{:?}", stranger);
             }
             prop_assert_eq!(heads.read(next, &head), None);
             prop_assert!(!heads.is_of(next, &head), "it is of the start before");

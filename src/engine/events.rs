@@ -24,8 +24,11 @@ impl Events {
         event
     }
 
-    /// One more, behind those that are there.
+    /// One more, behind those that nobody has looked at yet.
     pub fn add(&mut self, event: Event) {
+        if self.is_empty() {
+            self.clear();
+        }
         self.come.push(event);
     }
 
@@ -48,5 +51,25 @@ impl Events {
     pub fn clear(&mut self) {
         self.come.clear();
         self.seen = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_comes_behind_the_rest_and_what_was_looked_at_takes_no_room() {
+        let mut events = Events::default();
+        (0..3).for_each(|notice| events.add(Event::Notice(notice)));
+        assert_eq!(
+            (0..3).map(|_| events.take()).collect::<Vec<_>>(),
+            [0, 1, 2].map(|n| Some(Event::Notice(n)))
+        );
+        for notice in 0..1000 {
+            events.add(Event::Notice(notice));
+            assert_eq!(events.take(), Some(Event::Notice(notice)));
+            assert!(events.is_empty() && events.come.len() == 1);
+        }
     }
 }

@@ -30,7 +30,7 @@ pub struct Carried {
     between: u64,
     /// What the source has learnt of the two.
     lead: Cell<Lead>,
-    /// How far it has been carried in the latest start.
+    /// How far it has been carried in the latest call that went along its line.
     progress: Cell<Progress>,
 }
 

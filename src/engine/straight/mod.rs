@@ -450,6 +450,7 @@ impl Engine {
                 // There are few of these: of no more messages than may be seen before they are told of.
                 Some(notice) if self.io.slots.pass_over(notice) => {}
                 Some(notice) => {
+                    self.waited_well();
                     self.events.add(Event::Notice(notice));
                     return None;
                 }
@@ -619,7 +620,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Looks for news, perhaps awaited by a channel, and of so many bytes.
+    /// Looks for news, perhaps awaited by a channel, and of so many bytes. Where a channel's next message is not to be expected as so many
+    /// have been seen, all that is told comes at once: a notice for each call would make each of them go this way.
     fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<Heard> {
         let next = awaited.and_then(|(channel, bytes)| self.look_out(walk.line, channel, bytes));
         if let Some(next) = next {

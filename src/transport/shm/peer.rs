@@ -62,7 +62,7 @@ pub struct Reach<'a> {
 pub struct Once<T>(Option<T>);
 
 impl<T> Once<T> {
-    #[inline]
+    #[inline(always)]
     fn get<E>(&mut self, make: impl FnOnce() -> std::result::Result<T, E>) -> std::result::Result<&T, E> {
         match &mut self.0 {
             Some(made) => Ok(made),
@@ -78,7 +78,7 @@ impl<T> Once<T> {
 
 impl Once<Board> {
     /// The board of one among so many ranks.
-    #[inline]
+    #[inline(always)]
     pub fn of(&mut self, card: &Card, ranks: usize) -> std::result::Result<&Board, Missing> {
         self.get(|| Board::over(card.home.map(card.board)?, ranks).ok_or(Missing::Another))
     }
