@@ -200,7 +200,7 @@ pub fn shown_bytes(runs: u16) -> usize {
 }
 
 /// Where a message says which slots it gives back: the one thing in its head that is not its sender's call's.
-pub const CREDITS: usize = 44;
+const CREDITS: usize = 44;
 
 /// Where a word that a rank is ready says how its first leg is folded, and one of what is shown that some of it may be.
 const OPENS: usize = 45;
@@ -212,12 +212,12 @@ const KIND: usize = 46;
 /// The words of a head: that with its round, its kind and what is given back; and the one behind it, with its bytes.
 const WORD: usize = CREDITS / 8;
 const LONG: usize = WORD + 1;
-/// Where in that word the former two are.
+/// Where in the former the latter two are.
 const CREDITS_AT: usize = 8 * (CREDITS % 8);
 const KIND_AT: usize = 8 * (KIND % 8);
 
-/// The first bytes of a message, as words, by which they are compared and filled in without being copied about: a processor that
-/// reads across several stores of its own what it has just written waits until all of it is in its cache.
+/// The first bytes of a message, as words, by which they are compared where they lie: a processor that reads across several
+/// stores of its own what it has just written, as a copy, waits until all of it is in its cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head([u64; HEAD / 8]);
 
@@ -227,12 +227,8 @@ impl Head {
         Head(words.map(u64::from_le))
     }
 
-    /// The first bytes of what is encoded.
-    fn of_encoded(encoded: &[u8; HEADER]) -> Head {
-        let mut words = [0; HEAD / 8];
-        let chunks = encoded.as_chunks::<8>().0;
-        words.iter_mut().zip(chunks).for_each(|(word, chunk)| *word = u64::from_le_bytes(*chunk));
-        Head(words)
+    fn of_bytes(bytes: &[u8; HEAD]) -> Head {
+        Head::of(bytemuck::cast(*bytes))
     }
 
     /// As they are to lie.
@@ -251,9 +247,10 @@ impl Head {
     }
 }
 
-/// Has a head give back these slots and no others; how many bytes of data its message has, as of a [`Head`].
+/// Has a head that is about to be sent give back these slots and no others; how many bytes of data its message has, as of a
+/// [`Head`]: what both ends count.
 pub fn give_back(head: &mut [u8], slots: u8) -> u64 {
-    let bytes = head.first_chunk::<HEAD>().map_or(0, |head| Head::of(bytemuck::cast(*head)).data_bytes());
+    let bytes = head.first_chunk().map_or(0, |head| Head::of_bytes(head).data_bytes());
     head[CREDITS] = slots;
     bytes
 }
@@ -326,6 +323,11 @@ impl Header {
         bytes
     }
 
+    /// Its first bytes.
+    fn head(&self) -> Head {
+        self.encode().first_chunk().map_or(Head([0; HEAD / 8]), Head::of_bytes)
+    }
+
     /// From a slot, with the slots that are given back; `None` for what no rank of this version writes.
     pub fn decode(bytes: &[u8; HEADER]) -> Option<(Header, u8)> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -383,7 +385,8 @@ pub struct Start {
 #[derive(Debug, Clone)]
 pub struct DataHead(Head);
 
-/// The lower half of a word: in the first one's upper half is the call's number, in the second one's lower half the start.
+/// The lower half of a word: the first one's upper half is the call's number, the second one's lower half the start, the fifth
+/// one's the communicator.
 const LOW: u64 = u32::MAX as u64;
 
 impl DataHead {
@@ -391,7 +394,7 @@ impl DataHead {
     pub fn new(call: Call) -> Self {
         let call = Call { number: 0, ..call };
         let header = Header { kind: Kind::Data { round: 0, bytes: 0 }, call, iteration: 0 };
-        DataHead(Head::of_encoded(&header.encode()))
+        DataHead(header.head())
     }
 
     /// The words of a start's messages, before round and length are filled in.
@@ -481,7 +484,7 @@ mod tests {
         fn heads_of_data_are_those_of_their_call_and_of_no_other(communicator: u32, number: u32, root: u32, bytes: u64, round: u32, credits: u8, other: u32) {
             let signature = Signature { root, bytes, ..Signature::bare(Collective::Reduce) };
             let header = |number, kind| Header { kind, call: Call { communicator, number, signature }, iteration: 0 };
-            let first = |header: Header| Head::of_encoded(&header.encode());
+            let first = |header: Header| header.head();
             let heads = DataHead::new(Call { communicator, number: other, signature });
             let [start, next] = [0, 1].map(|iteration| Start { number, iteration });
             let head = heads.of(start, round, bytes);
@@ -493,7 +496,7 @@ mod tests {
             let mut lying = head.bytes();
             prop_assert_eq!([other as u8, credits].map(|credits| give_back(&mut lying, credits)), [bytes; 2]);
             prop_assert_eq!(give_back(&mut shown.bytes(), credits), 0);
-            let head = Head::of(bytemuck::cast(lying));
+            let head = Head::of_bytes(&lying);
             prop_assert_eq!((head.credits(), lying[CREDITS]), (credits, credits));
             prop_assert_eq!(heads.read(start, &head), Some((round, bytes)));
             let data = header(number, Kind::Data { round, bytes });
@@ -504,6 +507,7 @@ mod tests {
                 (header(number ^ 1, data.kind), false),
                 (elsewhere, false),
                 (of(Signature { collective: Collective::Broadcast, ..signature }), true),
+                (of(Signature { algorithm: !signature.algorithm, ..signature }), true),
                 (of(Signature { root: !root, ..signature }), true),
                 (of(Signature { bytes: !bytes, ..signature }), true),
                 (of(Signature { blocks: !signature.blocks, ..signature }), true),
@@ -515,6 +519,7 @@ mod tests {
                 prop_assert_eq!(heads.read(start, &theirs), None, "{:?}", stranger);
                 prop_assert_eq!(heads.is_of(start, &theirs), is_of_start, "{:?}", stranger);
             }
+            prop_assert_eq!([shown, heads.of_loaded(start, round)].map(|word| heads.read(start, &word)), [None; 2]);
             prop_assert_eq!(heads.read(next, &head), None);
             prop_assert!(!heads.is_of(next, &head), "it is of the start before");
         }

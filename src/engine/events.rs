@@ -32,12 +32,9 @@ impl Events {
         self.come.push(event);
     }
 
-    /// One that was taken is the next one again.
-    pub fn put_back(&mut self, event: Event) {
-        match self.seen.checked_sub(1) {
-            Some(last) => (self.seen, self.come[last]) = (last, event),
-            None => self.come.insert(0, event),
-        }
+    /// What was taken last is the next one again.
+    pub fn put_back(&mut self) {
+        self.seen = self.seen.saturating_sub(1);
     }
 
     /// Asks the transport for more instead of these; whether there are any.
@@ -70,6 +67,8 @@ mod tests {
             events.add(Event::Notice(notice));
             assert_eq!(events.take(), Some(Event::Notice(notice)));
             assert!(events.is_empty() && events.come.len() == 1);
+            events.put_back();
+            assert_eq!(events.take(), Some(Event::Notice(notice)));
         }
     }
 }

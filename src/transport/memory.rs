@@ -39,9 +39,9 @@ enum Pages {
     /// Pages of this process.
     Private { _map: MmapRaw },
     /// Pages that other processes can map.
-    Shared { _map: Mapping, segment: Segment },
+    Shared { map: Mapping, segment: Segment },
     /// Pages that another process shares.
-    Mapped { _map: Mapping },
+    Mapped { map: Mapping },
 }
 
 impl Drop for Pages {
@@ -82,12 +82,12 @@ impl Memory {
         }
         let segment = Segment::create(len)?;
         let map = segment.map()?;
-        Ok(Memory::of(map.start(), len, Pages::Shared { _map: map, segment }))
+        Ok(Memory::of(map.start(), len, Pages::Shared { map, segment }))
     }
 
     /// What of another process is mapped here.
     pub(in crate::transport) fn mapped(map: Mapping) -> Memory {
-        Memory::of(map.start(), map.len(), Pages::Mapped { _map: map })
+        Memory::of(map.start(), map.len(), Pages::Mapped { map })
     }
 
     /// No bytes at all. Costs nothing.
@@ -224,6 +224,15 @@ impl Memory {
         claim_lines(lines.map(|at| self.address().as_ptr().wrapping_add(at).cast_const()));
     }
 
+    /// Has the system map the pages of some bytes for writing at once, and not each as it is first written; whether it has.
+    pub(crate) fn map_pages(&self, at: usize, len: usize) -> bool {
+        let fits = at.checked_add(len).is_some_and(|end| end <= self.len());
+        match self.0.as_ref().map(|range| &range.pages) {
+            Some(Pages::Shared { map, .. } | Pages::Mapped { map }) if fits => map.map_pages(at, len),
+            _ => false,
+        }
+    }
+
     /// A byte that a peer may be writing as a message's [seal](crate::transport::Message::seal): what it wrote before is
     /// seen with it. Panics where the range is exceeded, as slices do.
     pub(crate) fn seal(&self, at: usize) -> u8 {
@@ -321,6 +330,28 @@ mod tests {
     #[test]
     fn nothing_is_a_memory_too() {
         Memory::zeroed(0).unwrap().read(0, &mut []);
+    }
+
+    /// Pages of this thread that the system has had to map as they were touched.
+    #[cfg(not(miri))]
+    fn faults() -> usize {
+        let told = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        told.rsplit(')').next().unwrap().split_whitespace().nth(7).unwrap().parse().unwrap()
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn pages_that_are_mapped_at_once_are_not_when_they_are_written() {
+        const PAGES: usize = 512;
+        const PAGE: usize = 4096;
+        let memory = Memory::shared(PAGES * PAGE).unwrap();
+        assert!(!memory.map_pages(PAGE, PAGES * PAGE), "beyond its end");
+        // Linux before 5.14 does not know how.
+        if memory.map_pages(0, PAGES * PAGE) {
+            let before = faults();
+            (0..PAGES).for_each(|page| memory.write(page * PAGE, &[1]));
+            assert!(faults() - before < PAGES / 8);
+        }
     }
 
     #[test]

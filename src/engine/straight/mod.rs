@@ -620,8 +620,9 @@ impl Engine {
         Ok(true)
     }
 
-    /// Looks for news, perhaps awaited by a channel, and of so many bytes. Where a channel's next message is not to be expected as so many
-    /// have been seen, all that is told comes at once: a notice for each call would make each of them go this way.
+    /// Looks for news, perhaps awaited by a channel, and of so many bytes. Where nothing is expected, also as too many messages
+    /// have been seen that were not told of yet, all that is told comes at once: with one notice for each call each would go
+    /// this way.
     fn listen(&mut self, walk: &mut Walk<'_>, awaited: Option<(usize, u64)>) -> Result<Heard> {
         let next = awaited.and_then(|(channel, bytes)| self.look_out(walk.line, channel, bytes));
         if let Some(next) = next {
@@ -659,7 +660,7 @@ impl Engine {
                 Ok(Heard::Other)
             }
             _ => {
-                self.events.put_back(Event::Notice(bits));
+                self.events.put_back();
                 Ok(Heard::Leave)
             }
         }

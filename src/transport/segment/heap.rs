@@ -57,6 +57,11 @@ impl Drop for Segment {
 }
 
 impl Mapping {
+    /// All are there.
+    pub fn map_pages(&self, _: usize, _: usize) -> bool {
+        true
+    }
+
     /// Of the segment with this label, if there is one.
     pub fn of(label: Label) -> Option<Mapping> {
         with(|segments| segments.get(&label.number()).cloned()).map(Mapping)

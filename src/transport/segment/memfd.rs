@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 
-use memmap2::MmapRaw;
+use memmap2::{Advice, MmapRaw};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, memfd_create,
 };
@@ -89,6 +89,11 @@ impl Label {
 }
 
 impl Mapping {
+    /// Maps the pages of some of its bytes for writing; whether the system could (Linux from 5.14 on).
+    pub fn map_pages(&self, offset: usize, len: usize) -> bool {
+        self.0.advise_range(Advice::PopulateWrite, offset, len).is_ok()
+    }
+
     /// Maps a segment, of this process or another.
     pub fn of(segment: &impl AsFd) -> std::result::Result<Mapping, Errno> {
         let segment = segment.as_fd();

@@ -62,6 +62,7 @@ pub struct Reach<'a> {
 pub struct Once<T>(Option<T>);
 
 impl<T> Once<T> {
+    /// Short puts go through it, each: what they mostly find is made.
     #[inline(always)]
     fn get<E>(&mut self, make: impl FnOnce() -> std::result::Result<T, E>) -> std::result::Result<&T, E> {
         match &mut self.0 {

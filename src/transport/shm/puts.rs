@@ -184,7 +184,7 @@ impl Shm {
         let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
         let notices = board.notices();
         let is_short = len <= INJECT;
-        // Looked at before all is copied in vain.
+        // Looked at before all is copied in vain. (What is short and private streams.)
         if !is_short && !notices.has_room() {
             return Ok(Posted::Busy);
         }
