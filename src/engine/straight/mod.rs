@@ -643,7 +643,7 @@ impl Engine {
         self.crowd.is_outside() || self.patience.is_over(line.soon)
     }
 
-    /// What a notice tells; what is the run's to see to stays to be heard.
+    /// What a notice tells, the event that was taken last; what is the run's to see to stays to be heard.
     #[inline(never)]
     fn hear(&mut self, bits: u32, walk: &mut Walk<'_>) -> Result<Heard> {
         match Notice::decode(bits) {
