@@ -152,9 +152,15 @@ struct Channel {
 
 /// The messages of one direction: they go round the slots, past those that are not free, so that both ends know where
 /// the next one is to be expected.
+///
+/// Each time round they begin one slot further on: calls that are made again and again would else have their long messages
+/// in the same few slots, whose areas, all together, stay in the cache of whoever read them last. Two ranks on EPYC, started by the
+/// clock, two messages of 8 KiB a call, in four slots: 3.1 µs a call, in all of them 1.5.
 #[derive(Default)]
 struct Round {
-    /// The slot behind that of the last one.
+    /// How many have passed, of which only the lowest bits count.
+    passed: u8,
+    /// The slot behind that of the last one, or one further.
     next: usize,
     /// The seal of the last one in each slot.
     seals: [u8; SLOTS],
@@ -187,7 +193,9 @@ impl Round {
     /// it. Tells where the next one will be, if that is elsewhere.
     fn pass(&mut self, slot: usize, bytes: u64, room: usize) -> Option<usize> {
         self.seals[slot] = self.next_seal(slot);
-        self.next = (slot + 1) % SLOTS;
+        self.passed = self.passed.wrapping_add(1);
+        let further = usize::from(self.passed.is_multiple_of(SLOTS as u8));
+        self.next = (slot + 1 + further) % SLOTS;
         self.at[slot] = self.next_at[slot];
         if bytes < LONG as u64 || bytes > PAYLOAD as u64 {
             return None;
@@ -690,7 +698,21 @@ mod tests {
                 Some(slot)
             })
             .collect();
-        assert_eq!(slots, [1, 2, 4, 5, 7, 1, 2, 4, 5, 7]);
+        assert_eq!(slots, [1, 2, 4, 5, 7, 1, 2, 4, 7, 1], "a further one is passed over before the ninth");
+    }
+
+    /// However many messages a call has, of which one is long.
+    #[test]
+    fn long_messages_of_calls_made_again_use_all_slots_alike() {
+        for messages in 1..16 {
+            let (mut round, mut used) = (Round::default(), [0; SLOTS]);
+            for number in 0..messages * SLOTS * SLOTS {
+                let (slot, _) = round.next(u8::MAX).unwrap();
+                used[slot] += usize::from(number % messages == 0);
+                round.pass(slot, 0, 0);
+            }
+            assert_eq!(used, [SLOTS; SLOTS], "{messages} a call");
+        }
     }
 
     #[test]

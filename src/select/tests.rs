@@ -721,6 +721,8 @@ fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
     assert_eq!((way(4 * SMALL, 1, &near), way(5 * SMALL, 1, &near)), ((4, true), (1, false)));
     assert_eq!(way(2 * SMALL + 1, 1, &far), (1, false), "its bytes take longer than a word");
     assert_eq!((way(4 * SMALL, 1, &farther), way(4 * SMALL, 1, &shared)), ((1, false), (4, true)));
+    let copied = [2 * SMALL, 2 * SMALL + 1].map(|bytes| way(bytes, 1, &shared));
+    assert_eq!(copied, [(1, true), (3, true)], "one slot takes it as it is");
     for p in [3, 8] {
         let problem = whole(4 * SMALL, p);
         let blocks = problem.blocks(entry, &shared, FREE);

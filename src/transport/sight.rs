@@ -25,8 +25,12 @@ impl Sight<'_> {
     /// Where it lies, and how many bytes it is.
     pub fn place(&self) -> (usize, usize) {
         let start = self.segments.first().map_or(0, |first| first.offset);
-        let bytes = self.segments.iter().map(|segment| segment.len).sum();
-        (self.memory.address().as_ptr() as usize + start, bytes)
+        (self.memory.address().as_ptr() as usize + start, self.bytes())
+    }
+
+    /// How many bytes it is.
+    pub fn bytes(&self) -> usize {
+        self.segments.iter().map(|segment| segment.len).sum()
     }
 
     /// A number of some of its bytes: nearly always another one when these are others.

@@ -834,23 +834,26 @@ fn each_end_carries_its_own_pieces() {
     assert!(both.landed() == numbered(3));
 }
 
-/// Nobody reads what rests where it lies whose source has no core, or is near on a processor where slots go round.
+/// Nobody reads what rests where it lies whose source has no core, nor what is short and near on a processor where slots go round.
 #[test]
 #[cfg_attr(miri, ignore = "its cores have no caches")]
 fn what_rests_is_shown_for_a_slot_where_that_takes_less() {
-    let rests = |crowded, rounds, far| {
+    let rests = |crowded, rounds, far, len| {
         let mut shm = connected(2).swap_remove(0);
         shm.agree(&[Findings::default()], None, Vicinity { crowded, rounds, ..Vicinity::default() }).unwrap();
         if far {
             shm.be_far();
         }
-        let (memory, segments) = (Memory::zeroed(8192).unwrap(), [Run { offset: 0, len: 8192 }]);
+        let (memory, segments) = (Memory::zeroed(len).unwrap(), [Run { offset: 0, len }]);
         [1, 2].map(|call| shm.rests(1, Sight { call: (call, 0), memory: &memory, segments: &segments }))
     };
-    assert_eq!(rests(false, false, false), [false, true]);
-    assert_eq!(rests(false, true, true), [false, true]);
-    assert_eq!(rests(false, true, false), [false; 2], "slots go round");
-    assert_eq!([rests(true, false, false), rests(true, true, true)], [[false; 2]; 2], "no core of its own");
+    assert_eq!(rests(false, false, false, 4096), [false, true]);
+    assert_eq!(rests(false, true, true, 4096), [false, true]);
+    assert_eq!(rests(false, true, false, SHOWN_NEAR - 1), [false; 2], "slots go round");
+    assert_eq!(rests(false, true, false, SHOWN_NEAR), [false, true], "and are long");
+    for (rounds, far) in [(false, false), (true, true), (true, false)] {
+        assert_eq!(rests(true, rounds, far, SHOWN_NEAR), [false; 2], "no core of its own");
+    }
 }
 
 /// In a crowd, by the way that nobody has named: to who shares a cache through chunks, where a put that finds too few
