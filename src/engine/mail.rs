@@ -64,7 +64,7 @@ impl Engine {
                 }
             },
             Event::Notice(bits) => match Notice::decode(bits) {
-                Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
+                Notice::Slot { channel, slot } if self.io.slots.has_slot(channel, slot) => {
                     let landed = Landed { channel: channel as usize, slot: slot.into() };
                     if self.io.slots.news(landed).is_some() { self.message(landed) } else { Ok(()) }
                 }

@@ -647,7 +647,7 @@ impl Engine {
     #[inline(never)]
     fn hear(&mut self, bits: u32, walk: &mut Walk<'_>) -> Result<Heard> {
         match Notice::decode(bits) {
-            Notice::Slot { channel, slot } if self.io.slots.has(channel) => {
+            Notice::Slot { channel, slot } if self.io.slots.has_slot(channel, slot) => {
                 let landed = Landed { channel: channel as usize, slot: slot.into() };
                 match self.io.slots.news(landed) {
                     Some(head) => self.read(landed, &head, walk),

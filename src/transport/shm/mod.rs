@@ -100,9 +100,10 @@ const FULL: Duration = Duration::from_micros(250);
 /// takes moments.
 const INSIDE: Duration = Duration::from_secs(2);
 
-/// From how many bytes on a leg that rests is shown where slots [go round](Vicinity::rounds) and lines are near, too. Two ranks on EPYC, each
-/// with a leg for the other, in µs, in slots and shown: 8 KiB 1.24 and 1.10 to 1.3, 10 KiB 1.45 and 1.17, 12 KiB 1.75 and 1.24,
-/// 16 KiB 2.15 and 1.40.
+/// From how many bytes on a leg that rests is shown also where slots [go round](Vicinity::rounds) and lines are near. Two ranks on EPYC
+/// (more were not measured), each with a leg for the other, in µs, in slots and shown: 8 KiB 1.24 and 1.10 to 1.3, 10 KiB 1.45 and
+/// 1.17, 12 KiB 1.75 and 1.24, 16 KiB 2.15 and 1.40. Longer ones, which fit no slot, took 4.4 and 4.0 with 128 KiB, 14.9 and 14.3
+/// with 512 KiB.
 const SHOWN_NEAR: usize = 10 << 10;
 
 /// One rank's end.
