@@ -122,8 +122,9 @@ struct Bank {
     /// Bytes of a slot, and of the area in which it moves.
     slot: usize,
     area: usize,
-    /// The number of its first channel.
+    /// The number of its first channel, and how many it has.
     first: usize,
+    channels: usize,
 }
 
 struct Channel {
@@ -267,7 +268,7 @@ impl Slots {
                 listed: false,
             });
         }
-        self.banks.push(Bank { inbox, outbox: None, slot: size, area, first });
+        self.banks.push(Bank { inbox, outbox: None, slot: size, area, first, channels });
         Ok(card)
     }
 
@@ -645,8 +646,8 @@ impl Bank {
         match &mut self.outbox {
             Some(outbox) => Ok(outbox),
             none => {
-                let channels = self.inbox.memory.len() / (slots_of(self.slot, self.area) * self.area);
-                Ok(none.insert(transport.register(Memory::zeroed(channels * SLOTS * self.slot)?)?))
+                let memory = Memory::zeroed(self.channels * SLOTS * self.slot)?;
+                Ok(none.insert(transport.register(memory)?))
             }
         }
     }
@@ -701,6 +702,8 @@ mod tests {
     use crate::collective::Collective;
     use crate::engine::call::{Call, DataHead, Kind, Signature, Start};
     use crate::rank::Place;
+    use crate::transport::Event;
+    use crate::transport::loopback::Loopback;
     use crate::transport::shm::Shm;
 
     #[test]
@@ -767,7 +770,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it has no memfd_create")]
     fn what_lies_where_a_slot_moves_to_is_not_taken_for_a_message() {
-        let [(mut one, mut source, mut tokens), (mut other, mut target, mut others)] = two(8 * 3 * WIDE);
+        let [(mut one, mut source, mut tokens), (mut other, mut target, mut others)] =
+            two(ROAMERS * 3 * WIDE);
         let mut chance = fastrand::Rng::with_seed(3);
         let call = Call { communicator: 1, number: 2, signature: Signature::bare(Collective::Barrier) };
         let data = Memory::zeroed(PAYLOAD).unwrap();
@@ -776,7 +780,7 @@ mod tests {
             assert!(!target.has_come(expected), "message {number}");
             let bytes = chance.usize(0..=PAYLOAD);
             // That of a later message, wherever it begins.
-            let seal = (number / SLOTS as u32 + chance.u32(0..9)) as u8;
+            let seal = (number / ROAMERS as u32 + chance.u32(0..12)) as u8;
             data.write(0, &vec![seal; bytes]);
             let start = Start { number: call.number, iteration: 0 };
             let head = DataHead::new(call).of(start, number, bytes as u64);
@@ -811,17 +815,102 @@ mod tests {
 
     /// Two ranks with a channel between them, in shared memory, whose slots have areas of so many bytes more together.
     fn two(span: usize) -> [(Shm, Slots, Tokens); 2] {
-        let mut all: Vec<_> = (0..2).map(|rank| Shm::open(Place { rank, size: 2 }).unwrap()).collect();
+        meet(shared(2), &[span; 2]).try_into().ok().unwrap()
+    }
+
+    fn shared(size: u32) -> Vec<Shm> {
+        let mut all: Vec<_> = (0..size).map(|rank| Shm::open(Place { rank, size }).unwrap()).collect();
         let cards: Vec<_> = all.iter().map(|shm| shm.card().unwrap()).collect();
         all.iter_mut().for_each(|shm| shm.connect(&cards).unwrap());
-        let mut slots = [Slots::default(), Slots::default()];
-        let cards: Vec<_> =
-            (0..2).map(|i| slots[i].add(&mut all[i], &[1 - i as Rank], WIDE, span).unwrap()).collect();
-        for i in 0..2 {
-            slots[i].connect(&all[i], &cards[i], |peer| cards[peer as usize].there(i as Rank)).unwrap();
+        all
+    }
+
+    /// Ranks with channels to all others, in the order of these; each one's slots have areas of so many bytes more together.
+    fn meet<T: Transport>(mut all: Vec<T>, spans: &[usize]) -> Vec<(T, Slots, Tokens)> {
+        let mut slots: Vec<_> = spans.iter().map(|_| Slots::default()).collect();
+        let add = |(i, slots): (usize, &mut Slots)| {
+            let peers: Vec<_> = (0..spans.len()).filter(|&peer| peer != i).map(|peer| peer as Rank).collect();
+            slots.add(&mut all[i], &peers, WIDE, spans[i]).unwrap()
+        };
+        let cards: Vec<_> = slots.iter_mut().enumerate().map(add).collect();
+        for (i, slots) in slots.iter_mut().enumerate() {
+            slots.connect(&all[i], &cards[i], |peer| cards[peer as usize].there(i as Rank)).unwrap();
         }
-        let mut ends = all.into_iter().zip(slots).map(|(shm, slots)| (shm, slots, Tokens::new(8)));
-        std::array::from_fn(|_| ends.next().unwrap())
+        all.into_iter().zip(slots).map(|(end, slots)| (end, slots, Tokens::new(8))).collect()
+    }
+
+    /// What one rank calls its channel to another.
+    fn channel(own: usize, peer: usize) -> usize {
+        peer - usize::from(peer > own)
+    }
+
+    /// Everybody sends everybody else long messages, one at a time, and hears of each, whole.
+    fn talk<T: Transport>(ends: &mut [(T, Slots, Tokens)]) {
+        let call = Call { communicator: 1, number: 2, signature: Signature::bare(Collective::Barrier) };
+        let data = Memory::zeroed(PAYLOAD).unwrap();
+        let pairs =
+            || (0..3).flat_map(|from| (0..3).map(move |to| (from, to))).filter(|(from, to)| from != to);
+        let mark = |number: u32, from: usize, to: usize| (number as usize * 9 + 3 * from + to) as u8;
+        for number in 0..50 {
+            for (from, to) in pairs() {
+                data.write(0, &[mark(number, from, to); PAYLOAD]);
+                let start = Start { number: call.number, iteration: 0 };
+                let mut head = DataHead::new(call).of(start, number, PAYLOAD as u64).bytes();
+                let all = [Segment { offset: 0, len: PAYLOAD }];
+                let (end, slots, tokens) = &mut ends[from];
+                assert!(slots.send(end, tokens, channel(from, to), &mut head, Some((&data, &all))).unwrap());
+            }
+            for (to, (end, slots, tokens)) in ends.iter_mut().enumerate() {
+                let (mut events, mut heard) = (Vec::new(), 0);
+                // What comes late may take several polls.
+                (0..100).for_each(|_| end.poll(&mut events).unwrap());
+                for event in events {
+                    let Event::Notice(notice) = event else { continue };
+                    match Notice::decode(notice) {
+                        Notice::Slot { channel: number_here, slot } => {
+                            assert!(slots.has_slot(number_here, slot));
+                            let landed = Landed { channel: number_here as usize, slot: slot.into() };
+                            let head = slots.news(landed).unwrap();
+                            slots.credit(landed.channel, head.credits());
+                            let from = slots.rank_of(landed.channel) as usize;
+                            assert_eq!(channel(to, from), landed.channel);
+                            let bytes = slots.copied(landed, PAYLOAD as u64);
+                            assert!(
+                                bytes.iter().all(|&byte| byte == mark(number, from, to)),
+                                "{number}: {from} to {to}"
+                            );
+                            slots.release(landed);
+                            heard += 1;
+                        }
+                        Notice::Credit { channel, slots: back } => slots.credit(channel as usize, back),
+                        other => panic!("{other:?}"),
+                    }
+                }
+                assert_eq!(heard, 2, "message {number} to rank {to}");
+                assert!(slots.pay(end, tokens).unwrap());
+            }
+        }
+    }
+
+    /// From a rank whose slots have no areas, or smaller ones, to one whose slots have, and the other way, by the inbox itself and by the
+    /// outbox.
+    #[test]
+    #[cfg_attr(miri, ignore = "it has no memfd_create")]
+    fn ranks_find_each_others_slots_whatever_areas_those_have() {
+        let spans = [0, 5 * WIDE, 60 * WIDE];
+        talk(&mut meet(Loopback::world(3, 1).unwrap(), &spans));
+        let mut ends = meet(shared(3), &spans);
+        talk(&mut ends);
+        for (i, (_, slots, _)) in ends.iter_mut().enumerate() {
+            for channel in 0..2 {
+                assert_eq!(slots.has_slot(channel, 7), spans[i] == 0);
+                assert!(slots.has_slot(channel, 6) && !slots.has_slot(channel + 2, 0));
+                slots.credit(channel as usize, u8::MAX);
+                assert_eq!(slots.channels[channel as usize].free, slots.channels[channel as usize].all);
+            }
+        }
+        let alls = |i: usize| ends[i].1.channels.iter().map(|channel| channel.all).collect::<Vec<_>>();
+        assert_eq!([0, 1, 2].map(alls), [[0x7f, 0x7f], [0xff, 0x7f], [0xff, 0x7f]]);
     }
 
     #[test]

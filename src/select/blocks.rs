@@ -162,7 +162,8 @@ impl Problem {
 
     /// The most bytes of a vector that is not cut for slots: where two ranks share memory, a broadcast's that fits in one. Whole, 12
     /// and 16 KiB take 0.97 and 0.96 of what they take in two blocks, with new data 0.94 and 0.87, and 0.79 and 0.75 where they are
-    /// [shown](crate::transport::Transport::rests), as blocks are too short to be; to reduce them whole would take 1.24 and 1.2.
+    /// [shown](crate::transport::Transport::rests), for which blocks are too short there (EPYC, lines near; where they are far, 0.77
+    /// to 1.0; no other processor was measured). Reduced whole they would take 1.24 and 1.2.
     fn whole_in_slot(&self, costs: &Costs) -> u64 {
         let is_copied = costs.shared && self.p == 2 && self.collective == Collective::Broadcast;
         if is_copied { costs.in_slot() } else { SMALL }

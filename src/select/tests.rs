@@ -723,6 +723,9 @@ fn a_vector_goes_in_slots_block_by_block_where_a_handshake_takes_longer() {
     assert_eq!((way(4 * SMALL, 1, &farther), way(4 * SMALL, 1, &shared)), ((1, false), (4, true)));
     let copied = [2 * SMALL, 2 * SMALL + 1].map(|bytes| way(bytes, 1, &shared));
     assert_eq!(copied, [(1, true), (3, true)], "one slot takes it as it is");
+    let reduce = catalogue::named(Collective::Reduce, "circulant").unwrap();
+    let folded = Problem { collective: Collective::Reduce, ..whole(2 * SMALL, 2) };
+    assert_eq!(folded.blocks(reduce, &shared, FREE), 2, "most of it is folding");
     for p in [3, 8] {
         let problem = whole(4 * SMALL, p);
         let blocks = problem.blocks(entry, &shared, FREE);

@@ -272,7 +272,7 @@ pub trait Transport: Send {
         true
     }
 
-    /// Whether a peer had better read where they lie some bytes for which a slot has room, or which it exchanges for others: where a look tells that nobody has
+    /// Whether a peer had better read where they lie bytes that would fit a slot, or a leg of an exchange: where a look tells that nobody has
     /// written there since the last call, and this rank has a core to itself.
     fn rests(&mut self, _peer: Rank, _sight: Sight<'_>) -> bool {
         false
