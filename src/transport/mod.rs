@@ -272,8 +272,8 @@ pub trait Transport: Send {
         true
     }
 
-    /// Whether a peer had better read where they lie bytes that would fit a slot, or a leg of an exchange: where a look tells that nobody has
-    /// written there since the last call, and this rank has a core to itself.
+    /// Whether a peer had better read where they lie bytes that would fit a slot, or a leg of an exchange: where a look tells
+    /// that nobody has written there since the last call, and this rank has a core to itself.
     fn rests(&mut self, _peer: Rank, _sight: Sight<'_>) -> bool {
         false
     }
