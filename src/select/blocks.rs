@@ -10,7 +10,7 @@ use crate::engine::notice::MAX_BLOCKS;
 use crate::engine::slots::SLOTS;
 use crate::plan::digits::row;
 
-/// The most bytes of a vector whose small blocks travel in slots: no more blocks than a channel has slots.
+/// The most bytes of a vector whose small blocks travel in slots: no more blocks than most channels have slots.
 const EAGER: u64 = SMALL * SLOTS as u64;
 
 /// How much longer than a put's latency such a vector is on the link at most: beyond, what counts is how it is cut.
