@@ -157,6 +157,33 @@ measure_peer() { # where library/algorithm collective...
         if [[ $1 = here:* ]]; then sed -E 's/^(([^,]*,){5})[^,]*/\11/'; else cat; fi # those are of one node
 }
 
+# All rounds, and as many again of what is missed by these: the verdict is by all rounds of a time. Needs `measure P ROUND`
+# and `report P ROWS MISSES`, which writes what was missed to a file, each as "collective kind size".
+measure_rounds() { # p rows
+    local round misses
+    misses=$(mktemp)
+    for ((round = 1; round <= rounds; round++)); do measure "$1" "$round"; done >"$2"
+    report "$1" "$2" "$misses" >/dev/null || true
+    if [ -s "$misses" ]; then
+        say "measured again: $(sort "$misses" | sed 's/ -//' | paste -sd, | sed 's/,/, /g')"
+        for ((round = 1; round <= rounds; round++)); do measure_missed "$1" "$round" "$misses"; done >>"$2"
+    fi
+    rm "$misses"
+}
+
+measure_missed() { # p round misses
+    local cell
+    # Not from the standard input, which is that of what is started, too.
+    while read -ru 3 -a cell; do measure_only "$1" "$2" "${cell[@]}"; done 3<"$3"
+}
+
+measure_only() { # p round collective kind size
+    local collectives=("$3")
+    [ "$4" = - ] || local kinds=("$4")
+    [ "$5" = 0 ] || local sizes=("$5")
+    measure "$1" "$2"
+}
+
 # Of tables in awk, with the variables collective and p: a size as people write it, and what equal shares
 # of whole ints leave of one.
 # shellcheck disable=SC2034 # for those that source this

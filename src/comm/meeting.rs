@@ -24,7 +24,7 @@ use crate::select::PutCosts;
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 20;
+pub const WIRE: u16 = 21;
 const MAGIC: &[u8] = b"circulant";
 /// Of a host with more, the first are told.
 const MOST_ADDRESSES: usize = 16;

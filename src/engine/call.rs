@@ -190,6 +190,8 @@ pub struct Header {
 pub const HEADER: usize = HEAD + 32;
 /// Bytes of all other headers: data begin behind them, so that a few share their cache line.
 pub const HEAD: usize = 56;
+/// Bytes of a head's beginning: what calls that are made again have in common.
+pub const BEGINNING: usize = 48;
 
 /// Bytes of a key in a message's data, and of the place and length of a run of bytes.
 pub const PAIR: usize = 16;
@@ -199,20 +201,24 @@ pub fn shown_bytes(runs: u16) -> usize {
     PAIR * (1 + usize::from(runs))
 }
 
-/// Where a message says which slots it gives back: the one thing in its head that is not its sender's call's.
-const CREDITS: usize = 44;
+/// Where a message says which slots it gives back, which is not its sender's call's.
+const CREDITS: usize = 52;
 
 /// Where a word that a rank is ready says how its first leg is folded, and one of what is shown that some of it may be.
-const OPENS: usize = 45;
+const OPENS: usize = 53;
 
 /// Where a head says what it is for. Its first byte is 0, and in a slot the message's
 /// [seal](crate::transport::Message::seal).
-const KIND: usize = 46;
+const KIND: usize = 54;
 
-/// The words of a head: that with its round, its kind and what is given back; and the one behind it, with its bytes.
-const WORD: usize = CREDITS / 8;
-const LONG: usize = WORD + 1;
-/// Where in the former the latter two are.
+/// Where a message says what is to be done with its [beginning](super::beginnings), which is not its sender's call's either.
+const MARK: usize = 55;
+
+/// The words of a head: that with its round, that with its bytes, and the last one.
+const WORD: usize = 4;
+const LONG: usize = 5;
+const LAST: usize = BEGINNING / 8;
+/// Where in the last one its kind and what is given back are.
 const CREDITS_AT: usize = 8 * (CREDITS % 8);
 const KIND_AT: usize = 8 * (KIND % 8);
 
@@ -238,13 +244,28 @@ impl Head {
 
     /// Which slots it gives back.
     pub fn credits(&self) -> u8 {
-        (self.0[WORD] >> CREDITS_AT) as u8
+        (self.0[LAST] >> CREDITS_AT) as u8
     }
 
     /// How many bytes of data the message has; of other messages than data none are counted.
     pub fn data_bytes(&self) -> u64 {
-        if (self.0[WORD] >> KIND_AT) as u8 == DATA { self.0[LONG] } else { 0 }
+        if (self.0[LAST] >> KIND_AT) as u8 == DATA { self.0[LONG] } else { 0 }
     }
+}
+
+/// What a message that lies here, from its head's last word on, says of its beginning.
+pub fn mark_of(last: u64) -> u8 {
+    last.to_le_bytes()[MARK - BEGINNING]
+}
+
+/// Has a head that is about to be sent say what is to be done with its beginning.
+pub fn set_mark(head: &mut [u8], mark: u8) {
+    head[MARK] = mark;
+}
+
+/// A call's number and its start, the one that changes from call to call behind the other.
+fn by_change(prepared: bool, number: u32, iteration: u32) -> [u32; 2] {
+    if prepared { [number, iteration] } else { [iteration, number] }
 }
 
 /// Has a head that is about to be sent give back these slots and no others; how many bytes of data its message has, as of a
@@ -294,26 +315,27 @@ impl Header {
         };
         let signature = self.call.signature;
         let fold = signature.fold.unwrap_or(NO_FOLD);
+        let [still, serial] = by_change(signature.prepared, self.call.number, self.iteration);
         let mut bytes = [0; HEADER];
         bytes[KIND] = kind;
         bytes[1] = signature.collective as u8;
         bytes[2] = signature.algorithm;
         bytes[3] = signature.prepared.into();
-        bytes[4..8].copy_from_slice(&self.call.number.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.iteration.to_le_bytes());
-        bytes[12..16].copy_from_slice(&signature.root.to_le_bytes());
-        bytes[16..24].copy_from_slice(&signature.bytes.to_le_bytes());
-        bytes[24..28].copy_from_slice(&signature.blocks.to_le_bytes());
-        bytes[28..30].copy_from_slice(&operation.to_le_bytes());
-        bytes[30..32].copy_from_slice(&[fold.0, fold.1]);
-        bytes[32..36].copy_from_slice(&self.call.communicator.to_le_bytes());
-        bytes[36..40].copy_from_slice(&signature.counts.to_le_bytes());
+        bytes[4..8].copy_from_slice(&signature.root.to_le_bytes());
+        bytes[8..16].copy_from_slice(&signature.bytes.to_le_bytes());
+        bytes[16..20].copy_from_slice(&signature.blocks.to_le_bytes());
+        bytes[20..22].copy_from_slice(&operation.to_le_bytes());
+        bytes[22..24].copy_from_slice(&[fold.0, fold.1]);
+        bytes[24..28].copy_from_slice(&self.call.communicator.to_le_bytes());
+        bytes[28..32].copy_from_slice(&signature.counts.to_le_bytes());
+        bytes[32..36].copy_from_slice(&word.to_le_bytes());
+        bytes[36..40].copy_from_slice(&still.to_le_bytes());
+        bytes[40..48].copy_from_slice(&long.to_le_bytes());
+        bytes[48..52].copy_from_slice(&serial.to_le_bytes());
         bytes[56..64].copy_from_slice(&target.base.to_le_bytes());
         bytes[64..72].copy_from_slice(&target.key.to_le_bytes());
         bytes[72..80].copy_from_slice(&staging.base.to_le_bytes());
         bytes[80..88].copy_from_slice(&staging.key.to_le_bytes());
-        bytes[40..44].copy_from_slice(&word.to_le_bytes());
-        bytes[48..56].copy_from_slice(&long.to_le_bytes());
         bytes[OPENS] = match self.kind {
             Kind::Ready { opens: Some(Landing::Fold), .. } => 1,
             Kind::Ready { opens: Some(Landing::FoldBefore), .. } => 2,
@@ -333,7 +355,7 @@ impl Header {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         let key = |at: usize| RemoteKey { base: long(at), key: long(at + 8) };
-        let operation = u16::from_le_bytes([bytes[28], bytes[29]]);
+        let operation = u16::from_le_bytes([bytes[20], bytes[21]]);
         let kind = match bytes[KIND] {
             1 => {
                 let (target, staging) = (key(56), key(72));
@@ -342,32 +364,33 @@ impl Header {
                     2 => Some(Landing::FoldBefore),
                     _ => None,
                 };
-                Kind::Ready { target, staging, operation, source: word(40), opens, bytes: long(48) }
+                Kind::Ready { target, staging, operation, source: word(32), opens, bytes: long(40) }
             }
             2 => Kind::Again,
-            DATA => Kind::Data { round: word(40), bytes: long(48) },
-            4 => Kind::Taken { pieces: word(40) },
-            5 => Kind::Turn { round: word(40) },
+            DATA => Kind::Data { round: word(32), bytes: long(40) },
+            4 => Kind::Taken { pieces: word(32) },
+            5 => Kind::Turn { round: word(32) },
             SHOWN => {
                 let offers = bytes[OPENS] != 0;
-                Kind::Shown { round: word(40), bytes: long(48), runs: operation, offers }
+                Kind::Shown { round: word(32), bytes: long(40), runs: operation, offers }
             }
-            LOADED => Kind::Loaded { round: word(40) },
+            LOADED => Kind::Loaded { round: word(32) },
             _ => return None,
         };
-        let fold = (bytes[30], bytes[31]);
+        let fold = (bytes[22], bytes[23]);
         let signature = Signature {
             collective: Collective::numbered(bytes[1])?,
             algorithm: bytes[2],
             fold: (fold != NO_FOLD).then_some(fold),
-            root: word(12),
-            bytes: long(16),
-            blocks: word(24),
-            counts: word(36),
+            root: word(4),
+            bytes: long(8),
+            blocks: word(16),
+            counts: word(28),
             prepared: bytes[3] != 0,
         };
-        let call = Call { communicator: word(32), number: word(4), signature };
-        Some((Header { kind, call, iteration: word(8) }, bytes[CREDITS]))
+        let [number, iteration] = if signature.prepared { [36, 48] } else { [48, 36] }.map(word);
+        let call = Call { communicator: word(24), number, signature };
+        Some((Header { kind, call, iteration }, bytes[CREDITS]))
     }
 }
 
@@ -385,8 +408,7 @@ pub struct Start {
 #[derive(Debug, Clone)]
 pub struct DataHead(Head);
 
-/// The lower half of a word: the first one's upper half is the call's number, the second one's lower half the start, the fifth
-/// one's the communicator.
+/// The lower half of a word: the fourth one's is the communicator, the fifth one's the round.
 const LOW: u64 = u32::MAX as u64;
 
 impl DataHead {
@@ -400,8 +422,9 @@ impl DataHead {
     /// The words of a start's messages, before round and length are filled in.
     fn at(&self, Start { number, iteration }: Start) -> [u64; HEAD / 8] {
         let Head(mut words) = self.0;
-        words[0] |= u64::from(number) << 32;
-        words[1] |= u64::from(iteration);
+        let [still, serial] = by_change(is_prepared(&words), number, iteration);
+        words[WORD] |= u64::from(still) << 32;
+        words[LAST] |= u64::from(serial);
         words
     }
 
@@ -416,7 +439,7 @@ impl DataHead {
     /// Of the word where the data of a round are shown, in so many runs.
     pub fn of_shown(&self, start: Start, round: u32, bytes: u64, runs: u16) -> Head {
         let Head(mut words) = self.of_kind(SHOWN, start, round, bytes);
-        words[3] |= u64::from(runs) << 32;
+        words[2] |= u64::from(runs) << 32;
         Head(words)
     }
 
@@ -427,7 +450,7 @@ impl DataHead {
 
     fn of_kind(&self, kind: u8, start: Start, round: u32, bytes: u64) -> Head {
         let Head(mut words) = self.of(start, round, bytes);
-        words[WORD] ^= u64::from(DATA ^ kind) << KIND_AT;
+        words[LAST] ^= u64::from(DATA ^ kind) << KIND_AT;
         Head(words)
     }
 
@@ -435,18 +458,28 @@ impl DataHead {
     pub fn read(&self, start: Start, head: &Head) -> Option<(u32, u64)> {
         let (mine, Head(theirs)) = (self.at(start), head);
         let differ = |at: usize| mine[at] ^ theirs[at];
-        // All but the seal, the round, and what is given back.
-        let differs =
-            differ(0) >> 8 | differ(1) | differ(2) | differ(3) | differ(4) | differ(WORD) & 0xff << KIND_AT;
+        // All but the seal, the round, what is given back, and the mark.
+        let differs = differ(0) >> 8
+            | differ(1)
+            | differ(2)
+            | differ(3)
+            | differ(WORD) & !LOW
+            | differ(LAST) & (LOW | 0xff << KIND_AT);
         (differs == 0).then_some((theirs[WORD] as u32, theirs[LONG]))
     }
 
     /// Whether a message is of this start of a call of this number on this communicator, whatever it is for.
     pub fn is_of(&self, start: Start, head: &Head) -> bool {
-        let (mine, Head(theirs)) = (self.at(start), head);
-        let differ = |at: usize| mine[at] ^ theirs[at];
-        differ(0) & !LOW | differ(1) & LOW | differ(4) & LOW == 0
+        let (Head(mine), Head(theirs)) = (&self.0, head);
+        let theirs_of = [(theirs[WORD] >> 32) as u32, theirs[LAST] as u32];
+        (mine[3] ^ theirs[3]) & LOW == 0
+            && by_change(is_prepared(theirs), start.number, start.iteration) == theirs_of
     }
+}
+
+/// Whether a head is of a prepared call.
+fn is_prepared(words: &[u64; HEAD / 8]) -> bool {
+    words[0].to_le_bytes()[3] != 0
 }
 
 #[cfg(test)]

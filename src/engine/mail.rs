@@ -66,7 +66,7 @@ impl Engine {
             Event::Notice(bits) => match Notice::decode(bits) {
                 Notice::Slot { channel, slot } if self.io.slots.has_slot(channel, slot) => {
                     let landed = Landed { channel: channel as usize, slot: slot.into() };
-                    if self.io.slots.news(landed).is_some() { self.message(landed) } else { Ok(()) }
+                    if self.io.slots.news(landed)?.is_some() { self.message(landed) } else { Ok(()) }
                 }
                 Notice::Credit { channel, slots } if self.io.slots.has(channel) => {
                     self.io.slots.credit(channel as usize, slots);

@@ -17,6 +17,7 @@
 //! writes into memory that an erring call has given back.
 #![forbid(unsafe_code)]
 
+pub mod beginnings;
 pub mod call;
 mod calls;
 pub mod crowd;

@@ -8,13 +8,16 @@
 //! *banks*, each one registered memory: wide ones, whose slots carry data, to the neighbours on a communicator's
 //! circulant graph; narrow ones, for words about memory only, to everybody else.
 //!
+//! Where messages are put from the outbox, a head's [beginning](super::beginnings) that has gone there before does not go again.
+//!
 //! A slot may have an *area* that is larger than it: it moves on there behind each long message, and begins anew at the
 //! end, where the transport [wants that](Transport::span). Both ends know where it is by the messages that went by it.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 
-use super::call::{HEAD, HEADER, Head, Header, give_back};
+use super::beginnings::{Heard, Mark, Told};
+use super::call::{BEGINNING, HEAD, HEADER, Head, Header, give_back, mark_of, set_mark};
 use super::notice::{MAX_CHANNELS, Notice};
 use super::tokens::{Tokens, Use};
 use crate::error::{Error, Result};
@@ -143,6 +146,9 @@ struct Channel {
     /// What has been sent, and what has come.
     there: Round,
     here: Round,
+    /// What beginnings of heads it remembers, and what it has told of its own.
+    told: Told,
+    heard: Heard,
     /// Whether its peer posts: then what it sends can be [seen](Slots::see) before it is told of.
     posts: bool,
     /// How many messages in each slot have been seen and not been told of yet.
@@ -261,6 +267,8 @@ impl Slots {
                 free: 0,
                 there: Round::default(),
                 here: Round::default(),
+                told: Told::default(),
+                heard: Heard::default(),
                 posts: transport.shows(&inbox, rank),
                 untold: [0; SLOTS],
                 held: 0,
@@ -360,6 +368,10 @@ impl Slots {
         if let Inbox::Unseen = channel.posted {
             channel.find_inbox(transport, bank.slot)?;
         }
+        let mark = match &channel.posted {
+            Inbox::At(..) => Mark::Plain,
+            _ => channel.mark(head),
+        };
         let posted = match &channel.posted {
             Inbox::At(to, start) => {
                 let to_offset = start + there;
@@ -367,9 +379,12 @@ impl Slots {
                 transport.post(&Message { peer, seal, head: &head[1..], data, to, to_offset, notice })?
             }
             _ => {
-                let (at, to_offset) = (bank.place_out(to, slot), there as u64);
+                set_mark(head, mark.encode());
+                let skipped = if let Mark::Recall(_) = mark { BEGINNING } else { 0 };
+                let (at, to_offset) = (bank.place_out(to, slot) + skipped, (there + skipped) as u64);
                 let from = bank.outbox(transport)?;
-                let (segments, to) = (&[write(&from.memory, at, head, data)], channel.inbox_there);
+                let (segments, to) =
+                    (&[write(&from.memory, at, &head[skipped..], data)], channel.inbox_there);
                 let report = Report::Never;
                 let put = Put {
                     peer,
@@ -389,6 +404,9 @@ impl Slots {
         };
         if posted != Posted::Busy {
             channel.there.pass(slot, data_bytes, room);
+            if let Some(beginning) = head.first_chunk().filter(|_| mark != Mark::Plain) {
+                channel.told.sent(mark, beginning, slot);
+            }
             channel.free &= !(1 << slot);
             channel.owed = 0;
         }
@@ -410,14 +428,7 @@ impl Slots {
         let mut bytes = [0; HEADER];
         let (inbox, offset) = self.place(landed);
         inbox.read(offset, &mut bytes);
-        let decoded = Header::decode(&bytes).ok_or_else(|| {
-            let peer = self.rank_of(landed.channel);
-            Error::transport(
-                "slot",
-                format!("rank {peer} sent a message that makes no sense"),
-                "is it the same version?",
-            )
-        });
+        let decoded = Header::decode(&bytes).ok_or_else(|| senseless(self.rank_of(landed.channel)));
         let (header, credits) = decoded?;
         self.credit(landed.channel, credits);
         Ok(header)
@@ -501,8 +512,32 @@ impl Slots {
     }
 
     /// A notice tells of a message: its first bytes, where it was not [seen](Self::see) before.
-    pub fn news(&mut self, landed: Landed) -> Option<Head> {
-        if self.strike_off(landed) { None } else { Some(self.pass(landed)) }
+    pub fn news(&mut self, landed: Landed) -> Result<Option<Head>> {
+        if self.strike_off(landed) {
+            return Ok(None);
+        }
+        self.begin(landed)?;
+        Ok(Some(self.pass(landed)))
+    }
+
+    /// Remembers the beginning of a message's head, or fills it in.
+    fn begin(&mut self, Landed { channel: number, slot }: Landed) -> Result<()> {
+        let channel = &mut self.channels[number];
+        let bank = &self.banks[channel.bank];
+        let (at, memory) = (bank.place(number, slot) + channel.here.next_at(slot), &bank.inbox.memory);
+        let [last] = memory.words(at + BEGINNING);
+        let known = match Mark::decode(mark_of(u64::from_le(last))) {
+            Mark::Plain => true,
+            Mark::Remember(beginning) => {
+                let mut bytes = [0; BEGINNING];
+                memory.read(at, &mut bytes);
+                channel.heard.remember(beginning, bytes)
+            }
+            Mark::Recall(beginning) => {
+                channel.heard.recall(beginning).map(|bytes| memory.write(at, bytes)).is_some()
+            }
+        };
+        if known { Ok(()) } else { Err(senseless(channel.rank)) }
     }
 
     /// Passes over a notice of a message that was seen before; false where it tells of something else.
@@ -560,6 +595,7 @@ impl Slots {
     pub fn credit(&mut self, channel: usize, slots: u8) {
         let channel = &mut self.channels[channel];
         channel.free |= slots & channel.all;
+        channel.told.given_back(slots);
     }
 
     /// Whether there is something to [pay](Self::pay).
@@ -628,6 +664,14 @@ impl Channel {
         Ok(())
     }
 
+    /// What is done with the beginning of a head that is put there.
+    fn mark(&self, head: &[u8]) -> Mark {
+        match head.first_chunk::<BEGINNING>() {
+            Some(beginning) if head.len() == HEAD => self.told.mark(beginning),
+            _ => Mark::Plain,
+        }
+    }
+
     /// Where the next message goes, if there is a slot for it.
     fn next_there(&self) -> Option<Next> {
         let (slot, seal) = self.there.next(self.free)?;
@@ -671,6 +715,11 @@ impl Bank {
     fn room(&self) -> usize {
         self.area - self.slot
     }
+}
+
+fn senseless(peer: Rank) -> Error {
+    let what = format!("rank {peer} sent a message that makes no sense");
+    Error::transport("slot", what, "is it the same version?")
 }
 
 /// How many slots of such a size, with such areas, a channel has.
@@ -793,11 +842,11 @@ mod tests {
             };
             let landed = if chance.bool() {
                 let (landed, _) = target.see(expected);
-                assert_eq!(target.news(told(other.next_notice().unwrap())), None);
+                assert_eq!(target.news(told(other.next_notice().unwrap())).unwrap(), None);
                 landed
             } else {
                 let landed = told(other.next_notice().unwrap());
-                assert!(target.news(landed).is_some());
+                assert!(target.news(landed).unwrap().is_some());
                 landed
             };
             assert_eq!(
@@ -870,7 +919,7 @@ mod tests {
                         Notice::Slot { channel: number_here, slot } => {
                             assert!(slots.has_slot(number_here, slot));
                             let landed = Landed { channel: number_here as usize, slot: slot.into() };
-                            let head = slots.news(landed).unwrap();
+                            let head = slots.news(landed).unwrap().unwrap();
                             slots.credit(landed.channel, head.credits());
                             let from = slots.rank_of(landed.channel) as usize;
                             assert_eq!(channel(to, from), landed.channel);
@@ -913,6 +962,56 @@ mod tests {
         assert_eq!([0, 1, 2].map(alls), [[0x7f, 0x7f], [0xff, 0x7f], [0xff, 0x7f]]);
     }
 
+    /// What rank 1 hears next, in its slot, of which the beginning was overwritten before rank 0 sent.
+    fn hear(ends: &mut [(Loopback, Slots, Tokens)], head: &Head) -> (Landed, bool, Result<Option<Head>>) {
+        const MARKED: [u8; BEGINNING] = [0xaa; BEGINNING];
+        let (_, target, _) = &ends[1];
+        (0..SLOTS).for_each(|slot| target.place(Landed { channel: 0, slot }).0.write(slot * WIDE, &MARKED));
+        let (end, source, tokens) = &mut ends[0];
+        assert!(source.send(end, tokens, 0, &mut head.bytes(), None).unwrap());
+        let (end, target, _) = &mut ends[1];
+        let mut events = Vec::new();
+        while events.is_empty() {
+            end.poll(&mut events).unwrap();
+        }
+        let [Event::Notice(notice)] = events[..] else { panic!("{events:?}") };
+        let Notice::Slot { channel: 0, slot } = Notice::decode(notice) else { panic!("{notice}") };
+        let landed = Landed { channel: 0, slot: slot.into() };
+        let mut lies = [0; BEGINNING];
+        let (memory, at) = target.place(landed);
+        memory.read(at, &mut lies);
+        (landed, lies != MARKED, target.news(landed))
+    }
+
+    #[test]
+    fn a_beginning_that_was_put_before_is_not_put_again_and_a_peer_that_does_not_know_it_says_so() {
+        let mut ends = meet(Loopback::world(2, 1).unwrap(), &[0; 2]);
+        let signature = Signature::bare(Collective::Barrier);
+        let calls = [1, 2].map(|communicator| Call { communicator, number: 0, signature });
+        for number in 0..40 {
+            let call = calls[number % 2];
+            let start = Start { number: number as u32, iteration: 0 };
+            let (landed, travelled, heard) = hear(&mut ends, &DataHead::new(call).of(start, 3, 0));
+            assert_eq!(travelled, number < 2, "message {number}");
+            heard.unwrap().unwrap();
+            let (end, target, tokens) = &mut ends[1];
+            let header = target.header(landed).unwrap();
+            assert_eq!(header.call, Call { number: number as u32, ..call });
+            assert_eq!(header.kind, Kind::Data { round: 3, bytes: 0 });
+            target.release(landed);
+            let owed = std::mem::take(&mut target.channels[0].owed);
+            assert!(target.pay(end, tokens).unwrap());
+            ends[0].1.credit(0, owed);
+        }
+        ends[1].1.channels[0].heard = Heard::default();
+        let head = DataHead::new(calls[0]).of(Start { number: 40, iteration: 0 }, 3, 0);
+        let (_, travelled, heard) = hear(&mut ends, &head);
+        assert!(
+            !travelled
+                && heard.unwrap_err().to_string().contains("rank 0 sent a message that makes no sense")
+        );
+    }
+
     #[test]
     #[cfg_attr(miri, ignore = "it has no memfd_create")]
     fn without_peers_there_is_no_bank() {
@@ -940,7 +1039,7 @@ mod tests {
                     };
                     let landed = Landed { channel: channel as usize, slot: slot.into() };
                     notices += 1;
-                    if let Some(head) = target.news(landed) {
+                    if let Some(head) = target.news(landed).unwrap() {
                         break (landed, head);
                     }
                     assert!(notices <= AHEAD);

@@ -649,7 +649,7 @@ impl Engine {
         match Notice::decode(bits) {
             Notice::Slot { channel, slot } if self.io.slots.has_slot(channel, slot) => {
                 let landed = Landed { channel: channel as usize, slot: slot.into() };
-                match self.io.slots.news(landed) {
+                match self.io.slots.news(landed)? {
                     Some(head) => self.read(landed, &head, walk),
                     None => Ok(Heard::Other),
                 }
