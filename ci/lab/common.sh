@@ -157,15 +157,16 @@ measure_peer() { # where library/algorithm collective...
         if [[ $1 = here:* ]]; then sed -E 's/^(([^,]*,){5})[^,]*/\11/'; else cat; fi # those are of one node
 }
 
-# All rounds, and as many again of what is missed by these: the verdict is by all rounds of a time. Needs `measure P ROUND`
-# and `report P ROWS MISSES`, which writes what was missed to a file, each as "collective kind size".
+# All rounds, and as many again of what is missed by these, of all kinds, as some are judged beside each other. Needs
+# `measure P ROUND` and `report P ROWS MISSES`, which adds what was missed to a file, each as "collective size".
 measure_rounds() { # p rows
-    local round misses
-    misses=$(mktemp)
+    local round misses=${2%.csv}.missed
     for ((round = 1; round <= rounds; round++)); do measure "$1" "$round"; done >"$2"
+    : >"$misses"
     report "$1" "$2" "$misses" >/dev/null || true
+    sort -uo "$misses" "$misses"
     if [ -s "$misses" ]; then
-        say "measured again: $(sort "$misses" | sed 's/ -//' | paste -sd, | sed 's/,/, /g')"
+        say "measured again: $(paste -sd, "$misses" | sed 's/,/, /g')"
         for ((round = 1; round <= rounds; round++)); do measure_missed "$1" "$round" "$misses"; done >>"$2"
     fi
     rm "$misses"
@@ -177,10 +178,9 @@ measure_missed() { # p round misses
     while read -ru 3 -a cell; do measure_only "$1" "$2" "${cell[@]}"; done 3<"$3"
 }
 
-measure_only() { # p round collective kind size
+measure_only() { # p round collective size
     local collectives=("$3")
-    [ "$4" = - ] || local kinds=("$4")
-    [ "$5" = 0 ] || local sizes=("$5")
+    [ "$4" = 0 ] || local sizes=("$4")
     measure "$1" "$2"
 }
 

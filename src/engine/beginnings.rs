@@ -48,6 +48,15 @@ impl Mark {
     }
 }
 
+/// The beginnings that two ranks have told each other.
+#[derive(Default)]
+pub struct Known {
+    /// What the peer remembers.
+    pub told: Told,
+    /// What it has told.
+    pub heard: Heard,
+}
+
 /// What a peer has been told.
 #[derive(Default)]
 pub struct Told {

@@ -268,11 +268,12 @@ fn by_change(prepared: bool, number: u32, iteration: u32) -> [u32; 2] {
     if prepared { [number, iteration] } else { [iteration, number] }
 }
 
-/// Has a head that is about to be sent give back these slots and no others; how many bytes of data its message has, as of a
-/// [`Head`]: what both ends count.
+/// Has a head that is about to be sent give back these slots and no others, and say nothing of its beginning; how many bytes of
+/// data its message has, as of a [`Head`]: what both ends count.
 pub fn give_back(head: &mut [u8], slots: u8) -> u64 {
     let bytes = head.first_chunk().map_or(0, |head| Head::of_bytes(head).data_bytes());
     head[CREDITS] = slots;
+    head[MARK] = 0;
     bytes
 }
 

@@ -3,7 +3,7 @@
 //! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
 //! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot
 //! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is at most
-//! `2 · channels · SLOTS ·` the slot's size, whatever is sent. Messages go round the slots that are free, so that the
+//! `2 · channels · SLOTS ·` the slot's size, and where it puts 2 KiB a channel for beginnings, whatever is sent. Messages go round the slots that are free, so that the
 //! receiver knows where the next one is to be expected, and may see it there before it is told of. Channels come in
 //! *banks*, each one registered memory: wide ones, whose slots carry data, to the neighbours on a communicator's
 //! circulant graph; narrow ones, for words about memory only, to everybody else.
@@ -16,7 +16,7 @@
 
 use std::collections::HashMap;
 
-use super::beginnings::{Heard, Mark, Told};
+use super::beginnings::{Known, Mark};
 use super::call::{BEGINNING, HEAD, HEADER, Head, Header, give_back, mark_of, set_mark};
 use super::notice::{MAX_CHANNELS, Notice};
 use super::tokens::{Tokens, Use};
@@ -146,9 +146,8 @@ struct Channel {
     /// What has been sent, and what has come.
     there: Round,
     here: Round,
-    /// What beginnings of heads it remembers, and what it has told of its own.
-    told: Told,
-    heard: Heard,
+    /// The beginnings of heads that have been told, of either side; made with the first one.
+    known: Option<Box<Known>>,
     /// Whether its peer posts: then what it sends can be [seen](Slots::see) before it is told of.
     posts: bool,
     /// How many messages in each slot have been seen and not been told of yet.
@@ -267,8 +266,7 @@ impl Slots {
                 free: 0,
                 there: Round::default(),
                 here: Round::default(),
-                told: Told::default(),
-                heard: Heard::default(),
+                known: None,
                 posts: transport.shows(&inbox, rank),
                 untold: [0; SLOTS],
                 held: 0,
@@ -303,6 +301,7 @@ impl Slots {
             let inbox = transport.key(inbox, channel.rank);
             channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(bytes), ..inbox };
             channel.posted = Inbox::Unseen;
+            channel.known = None;
             (channel.connected, channel.all, channel.free) = (true, all(slots), all(slots));
             // Not before: messages that connect it go by the channel that there was.
             let numbers =
@@ -368,10 +367,6 @@ impl Slots {
         if let Inbox::Unseen = channel.posted {
             channel.find_inbox(transport, bank.slot)?;
         }
-        let mark = match &channel.posted {
-            Inbox::At(..) => Mark::Plain,
-            _ => channel.mark(head),
-        };
         let posted = match &channel.posted {
             Inbox::At(to, start) => {
                 let to_offset = start + there;
@@ -379,6 +374,7 @@ impl Slots {
                 transport.post(&Message { peer, seal, head: &head[1..], data, to, to_offset, notice })?
             }
             _ => {
+                let mark = channel.mark(head);
                 set_mark(head, mark.encode());
                 let skipped = if let Mark::Recall(_) = mark { BEGINNING } else { 0 };
                 let (at, to_offset) = (bank.place_out(to, slot) + skipped, (there + skipped) as u64);
@@ -399,14 +395,15 @@ impl Slots {
                     for_user: false,
                     gait: Gait::Straight,
                 };
-                tokens.put(transport, Use::Slot, put)?
+                let posted = tokens.put(transport, Use::Slot, put)?;
+                if posted != Posted::Busy {
+                    channel.has_gone(mark, head, slot);
+                }
+                posted
             }
         };
         if posted != Posted::Busy {
             channel.there.pass(slot, data_bytes, room);
-            if let Some(beginning) = head.first_chunk().filter(|_| mark != Mark::Plain) {
-                channel.told.sent(mark, beginning, slot);
-            }
             channel.free &= !(1 << slot);
             channel.owed = 0;
         }
@@ -531,10 +528,11 @@ impl Slots {
             Mark::Remember(beginning) => {
                 let mut bytes = [0; BEGINNING];
                 memory.read(at, &mut bytes);
-                channel.heard.remember(beginning, bytes)
+                channel.known.get_or_insert_default().heard.remember(beginning, bytes)
             }
             Mark::Recall(beginning) => {
-                channel.heard.recall(beginning).map(|bytes| memory.write(at, bytes)).is_some()
+                let bytes = channel.known.as_ref().and_then(|known| known.heard.recall(beginning));
+                bytes.map(|bytes| memory.write(at, bytes)).is_some()
             }
         };
         if known { Ok(()) } else { Err(senseless(channel.rank)) }
@@ -595,7 +593,9 @@ impl Slots {
     pub fn credit(&mut self, channel: usize, slots: u8) {
         let channel = &mut self.channels[channel];
         channel.free |= slots & channel.all;
-        channel.told.given_back(slots);
+        if let Some(known) = &mut channel.known {
+            known.told.given_back(slots);
+        }
     }
 
     /// Whether there is something to [pay](Self::pay).
@@ -665,10 +665,17 @@ impl Channel {
     }
 
     /// What is done with the beginning of a head that is put there.
-    fn mark(&self, head: &[u8]) -> Mark {
-        match head.first_chunk::<BEGINNING>() {
-            Some(beginning) if head.len() == HEAD => self.told.mark(beginning),
+    fn mark(&mut self, head: &[u8]) -> Mark {
+        match head.first_chunk() {
+            Some(beginning) if head.len() == HEAD => self.known.get_or_insert_default().told.mark(beginning),
             _ => Mark::Plain,
+        }
+    }
+
+    /// It was put so, into this slot.
+    fn has_gone(&mut self, mark: Mark, head: &[u8], slot: usize) {
+        if let (Some(known), Some(beginning)) = (&mut self.known, head.first_chunk()) {
+            known.told.sent(mark, beginning, slot);
         }
     }
 
@@ -893,9 +900,9 @@ mod tests {
         peer - usize::from(peer > own)
     }
 
-    /// Everybody sends everybody else long messages, one at a time, and hears of each, whole.
+    /// Everybody sends everybody else long messages, one at a time, of calls that come again, and hears of each, whole.
     fn talk<T: Transport>(ends: &mut [(T, Slots, Tokens)]) {
-        let call = Call { communicator: 1, number: 2, signature: Signature::bare(Collective::Barrier) };
+        let of = |number| Call { communicator: 1, number, signature: Signature::bare(Collective::Barrier) };
         let data = Memory::zeroed(PAYLOAD).unwrap();
         let pairs =
             || (0..3).flat_map(|from| (0..3).map(move |to| (from, to))).filter(|(from, to)| from != to);
@@ -903,8 +910,8 @@ mod tests {
         for number in 0..50 {
             for (from, to) in pairs() {
                 data.write(0, &[mark(number, from, to); PAYLOAD]);
-                let start = Start { number: call.number, iteration: 0 };
-                let mut head = DataHead::new(call).of(start, number, PAYLOAD as u64).bytes();
+                let start = Start { number, iteration: 0 };
+                let mut head = DataHead::new(of(number)).of(start, number % 3, PAYLOAD as u64).bytes();
                 let all = [Segment { offset: 0, len: PAYLOAD }];
                 let (end, slots, tokens) = &mut ends[from];
                 assert!(slots.send(end, tokens, channel(from, to), &mut head, Some((&data, &all))).unwrap());
@@ -919,8 +926,10 @@ mod tests {
                         Notice::Slot { channel: number_here, slot } => {
                             assert!(slots.has_slot(number_here, slot));
                             let landed = Landed { channel: number_here as usize, slot: slot.into() };
-                            let head = slots.news(landed).unwrap().unwrap();
-                            slots.credit(landed.channel, head.credits());
+                            assert!(slots.news(landed).unwrap().is_some());
+                            let header = slots.header(landed).unwrap();
+                            assert_eq!(header.call, of(number));
+                            assert_eq!(header.kind, Kind::Data { round: number % 3, bytes: PAYLOAD as u64 });
                             let from = slots.rank_of(landed.channel) as usize;
                             assert_eq!(channel(to, from), landed.channel);
                             let bytes = slots.copied(landed, PAYLOAD as u64);
@@ -947,9 +956,17 @@ mod tests {
     #[cfg_attr(miri, ignore = "it has no memfd_create")]
     fn ranks_find_each_others_slots_whatever_areas_those_have() {
         let spans = [0, 5 * WIDE, 60 * WIDE];
-        talk(&mut meet(Loopback::world(3, 1).unwrap(), &spans));
+        let mut ends = meet(Loopback::world(3, 1).unwrap(), &spans);
+        talk(&mut ends);
+        let start = Start { number: 50, iteration: 0 };
+        let call = Call { communicator: 1, number: 50, signature: Signature::bare(Collective::Barrier) };
+        let head = DataHead::new(call).of(start, 0, PAYLOAD as u64).bytes();
+        for channel in ends.iter_mut().flat_map(|(_, slots, _)| &mut slots.channels) {
+            assert!(matches!(channel.mark(&head), Mark::Recall(_)), "the last ones were sent so");
+        }
         let mut ends = meet(shared(3), &spans);
         talk(&mut ends);
+        assert!(ends.iter().flat_map(|(_, slots, _)| &slots.channels).all(|channel| channel.known.is_none()));
         for (i, (_, slots, _)) in ends.iter_mut().enumerate() {
             for channel in 0..2 {
                 assert_eq!(slots.has_slot(channel, 7), spans[i] == 0);
@@ -1003,7 +1020,7 @@ mod tests {
             assert!(target.pay(end, tokens).unwrap());
             ends[0].1.credit(0, owed);
         }
-        ends[1].1.channels[0].heard = Heard::default();
+        ends[1].1.channels[0].known = None;
         let head = DataHead::new(calls[0]).of(Start { number: 40, iteration: 0 }, 3, 0);
         let (_, travelled, heard) = hear(&mut ends, &head);
         assert!(
