@@ -158,30 +158,33 @@ measure_peer() { # where library/algorithm collective...
 }
 
 # All rounds, and as many again of what is missed by these, of all kinds, as some are judged beside each other. Needs
-# `measure P ROUND` and `report P ROWS MISSES`, which adds what was missed to a file, each as "collective size".
+# `measure P` and `report P ROWS MISSES`, which adds what was missed to a file, each as "collective size".
 measure_rounds() { # p rows
     local round misses=${2%.csv}.missed
-    for ((round = 1; round <= rounds; round++)); do measure "$1" "$round"; done >"$2"
+    for ((round = 1; round <= rounds; round++)); do
+        say "$1 ranks, round $round of $rounds: circulant ${peers[*]-} ${tuned[*]-}"
+        measure "$1"
+    done >"$2"
     : >"$misses"
     report "$1" "$2" "$misses" >/dev/null || true
     sort -uo "$misses" "$misses"
     if [ -s "$misses" ]; then
         say "measured again: $(paste -sd, "$misses" | sed 's/,/, /g')"
-        for ((round = 1; round <= rounds; round++)); do measure_missed "$1" "$round" "$misses"; done >>"$2"
+        for ((round = 1; round <= rounds; round++)); do measure_missed "$1" "$misses"; done >>"$2"
     fi
     rm "$misses"
 }
 
-measure_missed() { # p round misses
+measure_missed() { # p misses
     local cell
     # Not from the standard input, which is that of what is started, too.
-    while read -ru 3 -a cell; do measure_only "$1" "$2" "${cell[@]}"; done 3<"$3"
+    while read -ru 3 -a cell; do measure_only "$1" "${cell[@]}"; done 3<"$2"
 }
 
-measure_only() { # p round collective size
-    local collectives=("$3")
-    [ "$4" = 0 ] || local sizes=("$4")
-    measure "$1" "$2"
+measure_only() { # p collective size
+    local collectives=("$2")
+    [ "$3" = 0 ] || local sizes=("$3")
+    measure "$1"
 }
 
 # Of tables in awk, with the variables collective and p: a size as people write it, and what equal shares

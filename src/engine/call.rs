@@ -218,9 +218,10 @@ const MARK: usize = 55;
 const WORD: usize = 4;
 const LONG: usize = 5;
 const LAST: usize = BEGINNING / 8;
-/// Where in the last one its kind and what is given back are.
+/// Where in the last one what is given back, its kind and its mark are.
 const CREDITS_AT: usize = 8 * (CREDITS % 8);
 const KIND_AT: usize = 8 * (KIND % 8);
+const MARK_AT: usize = 8 * (MARK % 8);
 
 /// The first bytes of a message, as words, by which they are compared where they lie: a processor that reads across several
 /// stores of its own what it has just written, as a copy, waits until all of it is in its cache.
@@ -271,10 +272,12 @@ fn by_change(prepared: bool, number: u32, iteration: u32) -> [u32; 2] {
 /// Has a head that is about to be sent give back these slots and no others, and say nothing of its beginning; how many bytes of
 /// data its message has, as of a [`Head`]: what both ends count.
 pub fn give_back(head: &mut [u8], slots: u8) -> u64 {
-    let bytes = head.first_chunk().map_or(0, |head| Head::of_bytes(head).data_bytes());
-    head[CREDITS] = slots;
-    head[MARK] = 0;
-    bytes
+    let Some(head) = head.first_chunk_mut() else { return 0 };
+    let words = Head::of_bytes(head);
+    // As a word: what is stored as single bytes is not there yet when the head is copied.
+    let others = words.0[LAST] & !(0xff << CREDITS_AT | 0xff << MARK_AT);
+    head[BEGINNING..].copy_from_slice(&(others | u64::from(slots) << CREDITS_AT).to_le_bytes());
+    words.data_bytes()
 }
 
 /// The kind of a head that is followed by data, of one that says where they are shown, and of one that they have been read.

@@ -374,32 +374,8 @@ impl Slots {
                 transport.post(&Message { peer, seal, head: &head[1..], data, to, to_offset, notice })?
             }
             _ => {
-                let mark = channel.mark(head);
-                set_mark(head, mark.encode());
-                let skipped = if let Mark::Recall(_) = mark { BEGINNING } else { 0 };
-                let (at, to_offset) = (bank.place_out(to, slot) + skipped, (there + skipped) as u64);
-                let from = bank.outbox(transport)?;
-                let (segments, to) =
-                    (&[write(&from.memory, at, &head[skipped..], data)], channel.inbox_there);
-                let report = Report::Never;
-                let put = Put {
-                    peer,
-                    from,
-                    segments,
-                    to,
-                    to_offset,
-                    notice,
-                    report,
-                    token: 0,
-                    attended: true,
-                    for_user: false,
-                    gait: Gait::Straight,
-                };
-                let posted = tokens.put(transport, Use::Slot, put)?;
-                if posted != Posted::Busy {
-                    channel.has_gone(mark, head, slot);
-                }
-                posted
+                let from = bank.place_out(to, slot);
+                channel.put((transport, tokens), (bank, from), (slot, there), (head, data), notice)?
             }
         };
         if posted != Posted::Busy {
@@ -662,6 +638,41 @@ impl Channel {
         }
         self.posted = Inbox::At(memory, start);
         Ok(())
+    }
+
+    /// Puts a message from its place in the outbox into a slot, which is there from where the channel's slots begin; of its head what is
+    /// not there already. Not inlined, so that messages that are posted do not carry it along.
+    #[inline(never)]
+    fn put(
+        &mut self,
+        (transport, tokens): (&mut dyn Transport, &mut Tokens),
+        (bank, from): (&mut Bank, usize),
+        (slot, there): (usize, usize),
+        (head, data): (&mut [u8], Option<(&Memory, &[Segment])>),
+        notice: u32,
+    ) -> Result<Posted> {
+        let mark = self.mark(head);
+        set_mark(head, mark.encode());
+        let skipped = if let Mark::Recall(_) = mark { BEGINNING } else { 0 };
+        let outbox = bank.outbox(transport)?;
+        let put = Put {
+            peer: self.rank,
+            from: outbox,
+            segments: &[write(&outbox.memory, from + skipped, &head[skipped..], data)],
+            to: self.inbox_there,
+            to_offset: (there + skipped) as u64,
+            notice,
+            report: Report::Never,
+            token: 0,
+            attended: true,
+            for_user: false,
+            gait: Gait::Straight,
+        };
+        let posted = tokens.put(transport, Use::Slot, put)?;
+        if posted != Posted::Busy {
+            self.has_gone(mark, head, slot);
+        }
+        Ok(posted)
     }
 
     /// What is done with the beginning of a head that is put there.
