@@ -157,25 +157,26 @@ measure_peer() { # where library/algorithm collective...
         if [[ $1 = here:* ]]; then sed -E 's/^(([^,]*,){5})[^,]*/\11/'; else cat; fi # those are of one node
 }
 
-# All rounds, and as many again of what is missed by these, of all kinds, as some are judged beside each other. Needs
-# `measure P` and `report P ROWS MISSES`, which adds what was missed to a file, each as "collective size".
+# All rounds, and as many again of what is missed by these, or was not measured: all kinds of it, as some are judged beside each
+# other. Needs `measure P` and `report P ROWS MISSED`, which adds what was missed to a file, each as "collective size".
 measure_rounds() { # p rows
-    local round misses=${2%.csv}.missed
+    local round missed_cells=${2%.csv}.missed
     for ((round = 1; round <= rounds; round++)); do
-        say "$1 ranks, round $round of $rounds: circulant ${peers[*]-} ${tuned[*]-}"
+        say "p = $1, round $round of $rounds: circulant, ${peers[*]-}${tuned[*]+ ${tuned[*]}}"
         measure "$1"
     done >"$2"
-    : >"$misses"
-    report "$1" "$2" "$misses" >/dev/null || true
-    sort -uo "$misses" "$misses"
-    if [ -s "$misses" ]; then
-        say "measured again: $(paste -sd, "$misses" | sed 's/,/, /g')"
-        for ((round = 1; round <= rounds; round++)); do measure_missed "$1" "$misses"; done >>"$2"
-    fi
-    rm "$misses"
+    : >"$missed_cells"
+    report "$1" "$2" "$missed_cells" >/dev/null || true
+    sort -uo "$missed_cells" "$missed_cells"
+    for ((round = 1; round <= rounds; round++)); do
+        [ -s "$missed_cells" ] || break
+        say "p = $1, again, round $round of $rounds: $(paste -sd, "$missed_cells" | sed 's/,/, /g')"
+        measure_cells "$1" "$missed_cells"
+    done >>"$2"
+    rm "$missed_cells"
 }
 
-measure_missed() { # p misses
+measure_cells() { # p cells
     local cell
     # Not from the standard input, which is that of what is started, too.
     while read -ru 3 -a cell; do measure_only "$1" "${cell[@]}"; done 3<"$2"

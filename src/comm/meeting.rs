@@ -290,6 +290,10 @@ mod tests {
         assert_eq!(decode::<u8>(3, &card), Ok(0));
         card[MAGIC.len()] += 1;
         let error = decode::<u8>(3, &card).unwrap_err().to_string();
+        assert!(
+            include_str!("../../docs/manual.md").contains(&format!("Version {WIRE}")),
+            "the manual has another"
+        );
         let words = format!("rank 3 speaks version {} of the wire format, this rank {WIRE}", WIRE + 1);
         assert!(error.contains(&words), "{error}");
     }

@@ -1,6 +1,6 @@
 //! Beginnings of heads that a peer remembers, so that they travel once.
 //!
-//! Calls that are made again have all of their heads but the last word in common. So a rank has its peer remember a head's
+//! When a call is made again, its messages' heads are those of the time before but for the last word. So a rank has its peer remember a head's
 //! beginning, by a number, and of later heads that begin so it puts the last word only, with that number. Whatever order messages
 //! come in: a number is not used before the slot that told of it has come back, nor given to another beginning before those have
 //! in which it was used.
@@ -11,7 +11,7 @@ use super::call::BEGINNING;
 /// A head's beginning.
 pub type Beginning = [u8; BEGINNING];
 
-/// The most that a peer remembers: what a program's loop calls over one channel, one after the other.
+/// The most that a peer remembers: as many messages, of different calls, rounds or lengths, as a program's loop sends over one channel.
 const MOST: usize = 16;
 
 /// What is to be done with the beginning of a message's head.
@@ -38,7 +38,7 @@ impl Mark {
         }
     }
 
-    /// What that says; numbers that there are not are [unknown](Heard) in the end.
+    /// What that says; a number above the last is refused by [`Heard`].
     pub fn decode(byte: u8) -> Mark {
         match (usize::from(byte & !RECALL).checked_sub(1), byte & RECALL) {
             (None, 0) => Mark::Plain,
@@ -61,8 +61,8 @@ pub struct Known {
 #[derive(Default)]
 pub struct Told {
     all: Vec<One>,
-    /// How often one was used.
-    uses: u64,
+    /// How many messages have been sent.
+    now: u64,
 }
 
 struct One {
@@ -93,16 +93,16 @@ impl Told {
 
     /// It went so, by this slot.
     pub fn sent(&mut self, mark: Mark, beginning: &Beginning, slot: usize) {
-        self.uses += 1;
+        self.now += 1;
         match mark {
             Mark::Plain => {}
             Mark::Remember(number) => {
-                let one = One { beginning: *beginning, told_by: 1 << slot, used_by: 0, last: self.uses };
+                let one = One { beginning: *beginning, told_by: 1 << slot, used_by: 0, last: self.now };
                 if number < self.all.len() { self.all[number] = one } else { self.all.push(one) }
             }
             Mark::Recall(number) => {
                 self.all[number].used_by |= 1 << slot;
-                self.all[number].last = self.uses;
+                self.all[number].last = self.now;
             }
         }
     }

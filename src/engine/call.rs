@@ -259,9 +259,17 @@ pub fn mark_of(last: u64) -> u8 {
     last.to_le_bytes()[MARK - BEGINNING]
 }
 
-/// Has a head that is about to be sent say what is to be done with its beginning.
+/// Has a head that is about to be sent say what is to be done with its beginning, of which it says nothing so far.
 pub fn set_mark(head: &mut [u8], mark: u8) {
-    head[MARK] = mark;
+    change_last(head, |last| last | u64::from(mark) << MARK_AT);
+}
+
+/// Changes a head's last word, in one store: a copy that reads across single bytes that have just been stored waits until they are in
+/// the cache.
+fn change_last(head: &mut [u8], change: impl FnOnce(u64) -> u64) {
+    let last = &mut head[BEGINNING..HEAD];
+    let word = last.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    last.copy_from_slice(&change(word).to_le_bytes());
 }
 
 /// A call's number and its start, the one that changes from call to call behind the other.
@@ -272,12 +280,8 @@ fn by_change(prepared: bool, number: u32, iteration: u32) -> [u32; 2] {
 /// Has a head that is about to be sent give back these slots and no others, and say nothing of its beginning; how many bytes of
 /// data its message has, as of a [`Head`]: what both ends count.
 pub fn give_back(head: &mut [u8], slots: u8) -> u64 {
-    let Some(head) = head.first_chunk_mut() else { return 0 };
-    let words = Head::of_bytes(head);
-    // As a word: what is stored as single bytes is not there yet when the head is copied.
-    let others = words.0[LAST] & !(0xff << CREDITS_AT | 0xff << MARK_AT);
-    head[BEGINNING..].copy_from_slice(&(others | u64::from(slots) << CREDITS_AT).to_le_bytes());
-    words.data_bytes()
+    change_last(head, |last| last & !(0xff << CREDITS_AT | 0xff << MARK_AT) | u64::from(slots) << CREDITS_AT);
+    head.first_chunk().map_or(0, |head| Head::of_bytes(head).data_bytes())
 }
 
 /// The kind of a head that is followed by data, of one that says where they are shown, and of one that they have been read.
@@ -412,7 +416,7 @@ pub struct Start {
 #[derive(Debug, Clone)]
 pub struct DataHead(Head);
 
-/// The lower half of a word: the fourth one's is the communicator, the fifth one's the round.
+/// The lower half of a word: the fourth one's is the communicator, the fifth one's the round, the last one's the number or the start.
 const LOW: u64 = u32::MAX as u64;
 
 impl DataHead {
@@ -462,7 +466,7 @@ impl DataHead {
     pub fn read(&self, start: Start, head: &Head) -> Option<(u32, u64)> {
         let (mine, Head(theirs)) = (self.at(start), head);
         let differ = |at: usize| mine[at] ^ theirs[at];
-        // All but the seal, the round, what is given back, and the mark.
+        // All but the seal, the round and the length, what is given back, and what is nothing of a data head's.
         let differs = differ(0) >> 8
             | differ(1)
             | differ(2)
@@ -536,6 +540,12 @@ mod tests {
             let head = Head::of_bytes(&lying);
             prop_assert_eq!((head.credits(), lying[CREDITS]), (credits, credits));
             prop_assert_eq!(heads.read(start, &head), Some((round, bytes)));
+            set_mark(&mut lying, 0x81);
+            let marked = Head::of_bytes(&lying);
+            prop_assert_eq!((mark_of(marked.0[LAST]), marked.credits()), (0x81, credits));
+            prop_assert_eq!(heads.read(start, &marked), Some((round, bytes)));
+            prop_assert_eq!(give_back(&mut lying, credits), bytes);
+            prop_assert_eq!(lying, head.bytes(), "what is sent again has no mark any more");
             let data = header(number, Kind::Data { round, bytes });
             let of = |signature| Header { call: Call { signature, ..data.call }, ..data };
             let elsewhere = Header { call: Call { communicator: !communicator, ..data.call }, ..data };

@@ -3,7 +3,7 @@
 //! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
 //! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot
 //! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is at most
-//! `2 · channels · SLOTS ·` the slot's size, and where it puts 2 KiB a channel for beginnings, whatever is sent. Messages go round the slots that are free, so that the
+//! `2 · channels · SLOTS ·` the slot's size, whatever is sent; over a network 2 KiB more for each wide channel. Messages go round the slots that are free, so that the
 //! receiver knows where the next one is to be expected, and may see it there before it is told of. Channels come in
 //! *banks*, each one registered memory: wide ones, whose slots carry data, to the neighbours on a communicator's
 //! circulant graph; narrow ones, for words about memory only, to everybody else.
@@ -146,7 +146,7 @@ struct Channel {
     /// What has been sent, and what has come.
     there: Round,
     here: Round,
-    /// The beginnings of heads that have been told, of either side; made with the first one.
+    /// The beginnings of heads that its ends have told each other; made with the first one.
     known: Option<Box<Known>>,
     /// Whether its peer posts: then what it sends can be [seen](Slots::see) before it is told of.
     posts: bool,
@@ -301,7 +301,6 @@ impl Slots {
             let inbox = transport.key(inbox, channel.rank);
             channel.inbox_there = RemoteKey { base: inbox.base.wrapping_add(bytes), ..inbox };
             channel.posted = Inbox::Unseen;
-            channel.known = None;
             (channel.connected, channel.all, channel.free) = (true, all(slots), all(slots));
             // Not before: messages that connect it go by the channel that there was.
             let numbers =
@@ -651,7 +650,7 @@ impl Channel {
         (head, data): (&mut [u8], Option<(&Memory, &[Segment])>),
         notice: u32,
     ) -> Result<Posted> {
-        let mark = self.mark(head);
+        let mark = if bank.slot > HEADER { self.mark(head) } else { Mark::Plain };
         set_mark(head, mark.encode());
         let skipped = if let Mark::Recall(_) = mark { BEGINNING } else { 0 };
         let outbox = bank.outbox(transport)?;
@@ -675,7 +674,7 @@ impl Channel {
         Ok(posted)
     }
 
-    /// What is done with the beginning of a head that is put there.
+    /// What is done with the beginning of a head that is put there: of no longer ones, as those of words that have data of their own.
     fn mark(&mut self, head: &[u8]) -> Mark {
         match head.first_chunk() {
             Some(beginning) if head.len() == HEAD => self.known.get_or_insert_default().told.mark(beginning),
@@ -973,7 +972,7 @@ mod tests {
         let call = Call { communicator: 1, number: 50, signature: Signature::bare(Collective::Barrier) };
         let head = DataHead::new(call).of(start, 0, PAYLOAD as u64).bytes();
         for channel in ends.iter_mut().flat_map(|(_, slots, _)| &mut slots.channels) {
-            assert!(matches!(channel.mark(&head), Mark::Recall(_)), "the last ones were sent so");
+            assert!(matches!(channel.mark(&head), Mark::Recall(_)), "it need not travel again");
         }
         let mut ends = meet(shared(3), &spans);
         talk(&mut ends);
@@ -992,9 +991,9 @@ mod tests {
 
     /// What rank 1 hears next, in its slot, of which the beginning was overwritten before rank 0 sent.
     fn hear(ends: &mut [(Loopback, Slots, Tokens)], head: &Head) -> (Landed, bool, Result<Option<Head>>) {
-        const MARKED: [u8; BEGINNING] = [0xaa; BEGINNING];
+        const STALE: [u8; BEGINNING] = [0xaa; BEGINNING];
         let (_, target, _) = &ends[1];
-        (0..SLOTS).for_each(|slot| target.place(Landed { channel: 0, slot }).0.write(slot * WIDE, &MARKED));
+        (0..SLOTS).for_each(|slot| target.place(Landed { channel: 0, slot }).0.write(slot * WIDE, &STALE));
         let (end, source, tokens) = &mut ends[0];
         assert!(source.send(end, tokens, 0, &mut head.bytes(), None).unwrap());
         let (end, target, _) = &mut ends[1];
@@ -1008,7 +1007,27 @@ mod tests {
         let mut lies = [0; BEGINNING];
         let (memory, at) = target.place(landed);
         memory.read(at, &mut lies);
-        (landed, lies != MARKED, target.news(landed))
+        (landed, lies != STALE, target.news(landed))
+    }
+
+    #[test]
+    fn what_a_peer_tells_before_this_side_is_connected_is_remembered() {
+        let mut worlds = Loopback::world(2, 1).unwrap();
+        let mut slots = [Slots::default(), Slots::default()];
+        let cards = [0, 1].map(|i| slots[i].add(&mut worlds[i], &[1 - i as Rank], WIDE, 0).unwrap());
+        slots[0].connect(&worlds[0], &cards[0], |_| cards[1].there(0)).unwrap();
+        let mut ends: Vec<_> =
+            worlds.into_iter().zip(slots).map(|(end, slots)| (end, slots, Tokens::new(8))).collect();
+        let call = Call { communicator: 1, number: 0, signature: Signature::bare(Collective::Barrier) };
+        let head = |number| DataHead::new(call).of(Start { number, iteration: 0 }, 0, 0);
+        let (landed, travelled, heard) = hear(&mut ends, &head(0));
+        assert!(travelled && heard.unwrap().is_some());
+        let (end, target, _) = &mut ends[1];
+        target.release(landed);
+        target.connect(end, &cards[1], |_| cards[0].there(1)).unwrap();
+        ends[0].1.credit(0, 1);
+        let (_, travelled, heard) = hear(&mut ends, &head(1));
+        assert!(!travelled && heard.unwrap().is_some());
     }
 
     #[test]
