@@ -291,7 +291,7 @@ mod tests {
         card[MAGIC.len()] += 1;
         let error = decode::<u8>(3, &card).unwrap_err().to_string();
         assert!(
-            include_str!("../../docs/manual.md").contains(&format!("Version {WIRE}")),
+            include_str!("../../docs/manual.md").contains(&format!("Version {WIRE}.")),
             "the manual has another"
         );
         let words = format!("rank 3 speaks version {} of the wire format, this rank {WIRE}", WIRE + 1);

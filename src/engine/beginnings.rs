@@ -1,9 +1,9 @@
 //! Beginnings of heads that a peer remembers, so that they travel once.
 //!
-//! When a call is made again, its messages' heads are those of the time before but for the last word. So a rank has its peer remember a head's
-//! beginning, by a number, and of later heads that begin so it puts the last word only, with that number. Whatever order messages
-//! come in: a number is not used before the slot that told of it has come back, nor given to another beginning before those have
-//! in which it was used.
+//! When a call is made again, its messages' heads are those of the time before but for the last word. So a rank has its
+//! peer remember a head's beginning, by a number, and of later heads that begin so it puts the last word only, with that
+//! number. That holds in whatever order messages come: a number is not used before the slot that told of it has come back,
+//! nor given to another beginning before the slots have in which it was used.
 #![forbid(unsafe_code)]
 
 use super::call::BEGINNING;

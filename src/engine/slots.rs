@@ -3,8 +3,9 @@
 //! Between two ranks there is a *channel*: slots in each one's inbox, which the other puts into, and as
 //! many in its outbox, which it puts from where the transport does not take messages as they lie. A slot
 //! is the sender's again when the receiver gives it back (a credit). So no queue grows, and what a rank holds is at most
-//! `2 · channels · SLOTS ·` the slot's size, whatever is sent; over a network 2 KiB more for each wide channel. Messages go round the slots that are free, so that the
-//! receiver knows where the next one is to be expected, and may see it there before it is told of. Channels come in
+//! `2 · channels · SLOTS ·` the slot's size, whatever is sent; over a network 2 KiB more for each wide channel.
+//! Messages go round the slots that are free, so that the receiver knows where the next one is to be expected, and may
+//! see it there before it is told of. Channels come in
 //! *banks*, each one registered memory: wide ones, whose slots carry data, to the neighbours on a communicator's
 //! circulant graph; narrow ones, for words about memory only, to everybody else.
 //!
@@ -639,8 +640,8 @@ impl Channel {
         Ok(())
     }
 
-    /// Puts a message from its place in the outbox into a slot, which is there from where the channel's slots begin; of its head what is
-    /// not there already. Not inlined, so that messages that are posted do not carry it along.
+    /// Puts a message from its place in the outbox into a slot, which is `there` from where the channel's slots begin; of its
+    /// head only what is not known there. Not inlined, so that messages that are posted do not carry it along.
     #[inline(never)]
     fn put(
         &mut self,
@@ -674,7 +675,7 @@ impl Channel {
         Ok(posted)
     }
 
-    /// What is done with the beginning of a head that is put there: of no longer ones, as those of words that have data of their own.
+    /// What is done with the beginning of a head that is put there. Longer ones, of words that have keys behind them, go in full.
     fn mark(&mut self, head: &[u8]) -> Mark {
         match head.first_chunk() {
             Some(beginning) if head.len() == HEAD => self.known.get_or_insert_default().told.mark(beginning),
