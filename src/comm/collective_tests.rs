@@ -401,6 +401,39 @@ fn an_all_to_all_that_welcomes_one_source_at_a_time_gives_the_serial_result() {
     }
 }
 
+/// At once, and prepared and run again.
+#[test]
+fn a_reduction_that_keeps_in_step_gives_the_serial_result() {
+    const LEN: usize = 40_000;
+    let faults = Faults { refuse: 60, delay: 100, lose: 0 };
+    for p in [2, 3, 5, 16, 33] {
+        for comms in [Communicator::loopback(p, 16).unwrap(), faulty(p, 16, faults)] {
+            let comms = in_a_slow_crowd(comms);
+            let call = Call::<u64>::reduce(0, Sum).algorithm("circulant").blocks(9);
+            let decided = comms[0].decide(&call.raw, LEN).unwrap();
+            assert!(decided.problem.is_in_step(decided.entry, decided.blocks, &comms[0].costs));
+            let to_one = |entry: &Entry| {
+                matches!(entry.collective, Collective::Reduce | Collective::ReduceScatter) && entry.pipelined
+            };
+            algorithms(&comms, &[LEN], 8, to_one);
+            on_threads(comms, |comm| {
+                let me = u64::from(comm.rank());
+                let call = Call::reduce(0, Sum).algorithm("circulant").blocks(9);
+                let mut prepared = comm.prepare(comm.window(LEN).unwrap(), call).unwrap();
+                for time in 0..3 {
+                    let mine = |i: usize| i as u64 * (me + 1) + time;
+                    prepared.window().unwrap().iter_mut().enumerate().for_each(|(i, one)| *one = mine(i));
+                    prepared.run().unwrap();
+                    let all = u64::from(p);
+                    let right =
+                        |(i, one): (usize, &u64)| *one == i as u64 * (all * (all + 1) / 2) + time * all;
+                    assert!(me != 0 || prepared.window().unwrap().iter().enumerate().all(right), "p = {p}");
+                }
+            });
+        }
+    }
+}
+
 #[test]
 fn where_not_all_have_wide_channels_far_peers_are_reached_too() {
     let p = 49;

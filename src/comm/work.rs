@@ -195,7 +195,7 @@ impl Communicator {
         let leaders = problem.leaders(entry);
         let shape = Shape { chunk, leaders, ..self.shape(call.root, blocks, present(&parts)) };
         let plan = match entry.plan(&shape) {
-            plan if problem.is_in_step(entry, &self.costs) => Box::new(InStep(plan)),
+            plan if problem.is_in_step(entry, blocks, &self.costs) => Box::new(InStep(plan)),
             plan => plan,
         };
         let unit = problem.unit;

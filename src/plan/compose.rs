@@ -72,7 +72,7 @@ impl<P: Plan> Plan for Reversed<P> {
 }
 
 /// A plan in which a rank puts nothing before all of the rounds before has arrived: so ranks keep in step where
-/// the blocks themselves wait for nothing. In a round of which all legs have one size nobody waits for long.
+/// blocks themselves wait for nothing, or some of them. In a round of which all legs have one size nobody waits for long.
 pub struct InStep<P>(pub P);
 
 impl<P: Plan> Plan for InStep<P> {

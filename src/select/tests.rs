@@ -562,7 +562,7 @@ fn blocks_of_pairs(collective: Collective, largest: u64, crowd: f64) -> (Problem
 fn an_all_to_all_keeps_in_step_but_for_short_blocks() {
     let in_step = |collective, largest, crowd| {
         let (problem, entry, costs) = blocks_of_pairs(collective, largest, crowd);
-        problem.is_in_step(entry, &costs)
+        problem.is_in_step(entry, 1, &costs)
     };
     for (crowd, short) in [(1.0, 90), (3.0, 290), (18.0, 390)] {
         assert!(
@@ -571,6 +571,37 @@ fn an_all_to_all_keeps_in_step_but_for_short_blocks() {
         assert!(
             !in_step(Collective::Alltoall, short, crowd) && !in_step(Collective::Alltoallv, 30_000, crowd)
         );
+    }
+}
+
+#[test]
+fn a_reduction_to_one_rank_block_by_block_keeps_in_step_in_a_crowd() {
+    use Collective::{Allreduce, Broadcast, Reduce, ReduceScatter};
+    let costs = |crowd| Costs { latency: 2e-5, byte: 1e-7, block: 5e-6, crowd, shared: false };
+    let in_step = |problem: &Problem, name, blocks, crowd| {
+        let entry = catalogue::named(problem.collective, name).unwrap();
+        problem.is_in_step(entry, blocks, &costs(crowd))
+    };
+    let of = |collective| Problem { collective, ..whole(256 << 10, 36) };
+    for (collective, name) in [(Reduce, "circulant"), (ReduceScatter, "circulant-n")] {
+        let problem = of(collective);
+        assert_eq!([4.0, 4.5, 18.0].map(|crowd| in_step(&problem, name, 37, crowd)), [false, true, true]);
+        assert!(!in_step(&Problem { apart: false, ..problem }, name, 37, 18.0), "ranks share nodes");
+        assert!(
+            !in_step(&problem, name, 700, 18.0),
+            "a block is on the link for less than two puts' latency"
+        );
+        assert!(
+            !in_step(&Problem { bytes: 4 << 10, largest: 4 << 10, ..problem }, name, 1, 18.0),
+            "in a slot"
+        );
+    }
+    let parts = Problem { largest: 14 << 10, ..of(ReduceScatter) };
+    assert!(!in_step(&parts, "circulant-n", 37, 18.0), "of several ranks");
+    for (collective, name) in
+        [(ReduceScatter, "ring-n"), (Allreduce, "circulant-n"), (Reduce, "mst"), (Broadcast, "circulant")]
+    {
+        assert!(!in_step(&of(collective), name, 37, 18.0), "{} {name}", collective.name());
     }
 }
 
