@@ -32,10 +32,10 @@ const STRAIGHT: f64 = 3.0;
 /// How many ranks' parts, however short, are collected straight where ranks share cores and no memory: over 8 ranks on two cores
 /// parts of 128 B to 4 KiB take 0.93 to 1.0 of the time by a tree, over 16 0.94 to 1.05, one as often as the other.
 const COLLECTED_STRAIGHT: u32 = 8;
-/// What being out of step costs on the circulant graph, as a share of the time on the link, by the square of the ranks
-/// to a core: fitted. Over 8 ranks on two cores the ring takes 1.06 to 1.12 of the circulant graph's time for 16 KiB, 1.02
-/// to 1.06 for 32, and 0.99 to 1 from 128 on; over 16 ranks 1.08 to 1.46 for 32 KiB, and 0.75 to 1.02 for 64.
-const ASTRAY: f64 = 0.002;
+/// What being out of step costs on the circulant graph, as a share of the time on the link, by the ranks to a core to the power of
+/// 1.5: fitted. Over 8 ranks on two cores the ring takes 1.06 to 1.12 of the circulant graph's time for 16 KiB, 1.02
+/// to 1.06 for 32, 0.91 to 0.96 for 64, and 0.97 to 1 from 128 on; over 16 ranks 1.08 to 1.46 for 32 KiB, and 0.75 to 1.02 for 64.
+const ASTRAY: f64 = 0.0048;
 
 /// What a round of small messages takes where ranks share cores, in terms of a [hop](Costs::hop): fitted, over
 /// TCP. Over 8, 16 and 36 ranks on two cores an allreduce of whole vectors of 1 and 2 KiB takes 0.5 to 0.8 of the time
@@ -330,7 +330,7 @@ impl Problem {
     /// processors copy for longer than links carry: 16 ranks that share memory take 1.3 to 2 times as long on the ring up to 1 MiB.
     fn ring_pays(&self, costs: &Costs) -> bool {
         let further_rounds = f64::from(self.others().saturating_sub(self.q()));
-        let astray = self.on_the_link(costs) * ASTRAY * costs.crowd.powi(2);
+        let astray = self.on_the_link(costs) * ASTRAY * costs.crowd.powf(1.5);
         let pays = astray > further_rounds * costs.latency && !costs.copies_outlast_links();
         costs.crowd > FEW && self.bytes > SMALL && self.outlasts_a_hop(costs) && pays
     }
