@@ -12,6 +12,7 @@ use crate::engine::slots::PAYLOAD;
 use crate::engine::staging::STAGES;
 use crate::fold::{self, Operator, Sum};
 use crate::locality::layout::Domains;
+use crate::plan::Needs;
 use crate::transport::faulty::Faults;
 
 /// Element `i` of what rank `rank` brings: sums of them stay small, and no two are alike nearby.
@@ -401,37 +402,47 @@ fn an_all_to_all_that_welcomes_one_source_at_a_time_gives_the_serial_result() {
     }
 }
 
-/// At once, and prepared and run again.
+/// In the background, at once, and prepared and run again.
 #[test]
 fn a_reduction_that_keeps_in_step_gives_the_serial_result() {
     const LEN: usize = 40_000;
     let faults = Faults { refuse: 60, delay: 100, lose: 0 };
-    for p in [2, 3, 5, 16, 33] {
+    let reduce = || Call::<u64>::reduce(0, Sum).algorithm("circulant").blocks(9);
+    for p in [3, 5, 16, 33] {
+        let mut counts = vec![0; p as usize];
+        counts[1] = LEN;
+        let scattered = Call::<u64>::reduce_scatter(&counts, Sum).algorithm("circulant-n").blocks(9);
         for comms in [Communicator::loopback(p, 16).unwrap(), faulty(p, 16, faults)] {
             let comms = in_a_slow_crowd(comms);
-            let call = Call::<u64>::reduce(0, Sum).algorithm("circulant").blocks(9);
-            let decided = comms[0].decide(&call.raw, LEN).unwrap();
-            assert!(decided.problem.is_in_step(decided.entry, decided.blocks, &comms[0].costs));
+            keeps_in_step(&comms[2], &reduce(), LEN);
+            keeps_in_step(&comms[2], &scattered, LEN);
             let to_one = |entry: &Entry| {
                 matches!(entry.collective, Collective::Reduce | Collective::ReduceScatter) && entry.pipelined
             };
             algorithms(&comms, &[LEN], 8, to_one);
             on_threads(comms, |comm| {
-                let me = u64::from(comm.rank());
-                let call = Call::reduce(0, Sum).algorithm("circulant").blocks(9);
-                let mut prepared = comm.prepare(comm.window(LEN).unwrap(), call).unwrap();
+                let (me, all) = (u64::from(comm.rank()), u64::from(p));
+                let mut prepared = comm.prepare(comm.window(LEN).unwrap(), reduce()).unwrap();
                 for time in 0..3 {
-                    let mine = |i: usize| i as u64 * (me + 1) + time;
-                    prepared.window().unwrap().iter_mut().enumerate().for_each(|(i, one)| *one = mine(i));
+                    let vector = |i: usize| i as u64 * (me + 1) + time;
+                    let sum = |i: usize| i as u64 * (all * (all + 1) / 2) + time * all;
+                    let is_right = |found: &[u64]| me != 0 || (0..LEN).all(|i| found[i] == sum(i));
+                    let mut found: Vec<u64> = (0..LEN).map(vector).collect();
+                    prepared.window().unwrap().copy_from_slice(&found);
                     prepared.run().unwrap();
-                    let all = u64::from(p);
-                    let right =
-                        |(i, one): (usize, &u64)| *one == i as u64 * (all * (all + 1) / 2) + time * all;
-                    assert!(me != 0 || prepared.window().unwrap().iter().enumerate().all(right), "p = {p}");
+                    assert!(is_right(prepared.window().unwrap()), "prepared, p = {p}");
+                    comm.run(&mut found, reduce()).unwrap();
+                    assert!(is_right(&found), "at once, p = {p}");
                 }
             });
         }
     }
+}
+
+fn keeps_in_step(comm: &Communicator, call: &Call<u64>, elements: usize) {
+    let decided = comm.decide(&call.raw, elements).unwrap();
+    let plan = comm.plan(&call.raw, &decided, None);
+    assert!((1..plan.rounds()).all(|i| plan.round(i).needs == Needs::AllBefore(i)), "{}", decided.entry.name);
 }
 
 #[test]

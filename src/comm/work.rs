@@ -191,13 +191,7 @@ impl Communicator {
     ) -> Task {
         let Decision { problem, entry, blocks } = *decision;
         let parts = self.parts(call, elements);
-        let chunk = problem.chunk(entry, blocks, &self.costs);
-        let leaders = problem.leaders(entry);
-        let shape = Shape { chunk, leaders, ..self.shape(call.root, blocks, present(&parts)) };
-        let plan = match entry.plan(&shape) {
-            plan if problem.is_in_step(entry, blocks, &self.costs) => Box::new(InStep(plan)),
-            plan => plan,
-        };
+        let plan = self.plan(call, decision, present(&parts));
         let unit = problem.unit;
         let layout: Box<dyn Layout> = match call.collective.numbering() {
             Numbering::Whole => {
@@ -226,6 +220,23 @@ impl Communicator {
             touched: touched(call, elements),
             from: ends.from.into_owned(),
             to: ends.to.map(Cow::into_owned),
+        }
+    }
+
+    /// The plan of a call as it was decided; `present` are the ranks that have parts, where some have none.
+    pub(super) fn plan(
+        &self,
+        call: &RawCall,
+        decision: &Decision,
+        present: Option<Arc<[Rank]>>,
+    ) -> Box<dyn Plan> {
+        let Decision { problem, entry, blocks } = *decision;
+        let chunk = problem.chunk(entry, blocks, &self.costs);
+        let leaders = problem.leaders(entry);
+        let plan = entry.plan(&Shape { chunk, leaders, ..self.shape(call.root, blocks, present) });
+        match problem.is_in_step(entry, blocks, &self.costs) {
+            true => Box::new(InStep(plan)),
+            false => plan,
         }
     }
 

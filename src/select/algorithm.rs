@@ -308,8 +308,8 @@ impl Problem {
 
     /// Whether parts of one size had better be exchanged than handed around: powers of two of ranks have as many rounds and
     /// bytes either way, but a partner's data bring the word, too, that one's own have come, which otherwise are a packet more.
-    /// Over TCP, on two cores, 4 to 64 KiB take 0.97 to 1.01 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01;
-    /// 128 KiB, for which [a ring](Self::ring_pays) is taken there, 0.99.
+    /// Over TCP, on two cores, 4 to 32 KiB take 0.97 to 1.01 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01; 64 KiB,
+    /// for which [a ring](Self::ring_pays) is taken there, 0.97 to 1.01, and 1.04 to 1.05 of the ring's.
     fn exchanges_pay(&self, costs: &Costs) -> bool {
         self.p.is_power_of_two() && crowds_network(self.apart, costs)
     }
@@ -330,7 +330,7 @@ impl Problem {
     /// processors copy for longer than links carry: 16 ranks that share memory take 1.3 to 2 times as long on the ring up to 1 MiB.
     fn ring_pays(&self, costs: &Costs) -> bool {
         let further_rounds = f64::from(self.others().saturating_sub(self.q()));
-        let astray = self.on_the_link(costs) * ASTRAY * costs.crowd.powf(1.5);
+        let astray = self.on_the_link(costs) * ASTRAY * costs.crowd * costs.crowd.sqrt();
         let pays = astray > further_rounds * costs.latency && !costs.copies_outlast_links();
         costs.crowd > FEW && self.bytes > SMALL && self.outlasts_a_hop(costs) && pays
     }

@@ -258,6 +258,8 @@ fn the_ring_is_taken_where_being_out_of_step_costs_more_than_its_further_rounds(
     };
     assert_eq!([16, 32, 128].map(|kib| name(7, kib, link(4.0))), ["circulant", "circulant", "ring"]);
     assert_eq!([32, 64].map(|kib| name(17, kib, link(8.0))), ["circulant", "ring"]);
+    let slow = Costs { latency: 3.5e-5, ..link(4.0) };
+    assert_eq!([32, 64].map(|kib| name(8, kib, slow)), ["hypercube", "ring"]);
     assert_eq!(name(17, 64, link(3.0)), "circulant", "though a part is on the link for longer than a hop");
     let memory = Costs { latency: 2e-6, byte: 1e-10, block: 4e-7, crowd: 8.0, shared: true };
     assert_eq!(name(17, 1 << 20, memory), "circulant", "all wait for processors");
