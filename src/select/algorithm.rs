@@ -309,7 +309,7 @@ impl Problem {
     /// Whether parts of one size had better be exchanged than handed around: powers of two of ranks have as many rounds and
     /// bytes either way, but a partner's data bring the word, too, that one's own have come, which otherwise are a packet more.
     /// Over TCP, on two cores, 4 to 32 KiB take 0.97 to 1.01 of the circulant graph's time over 8 ranks, over 16 0.87 to 1.01; 64 KiB,
-    /// for which [a ring](Self::ring_pays) is taken there, 0.97 to 1.01, and 1.04 to 1.05 of the ring's.
+    /// for which [a ring](Self::ring_pays) is taken there, 0.95 to 1.01, and 1.04 to 1.05 of the ring's.
     fn exchanges_pay(&self, costs: &Costs) -> bool {
         self.p.is_power_of_two() && crowds_network(self.apart, costs)
     }
