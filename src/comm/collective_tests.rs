@@ -405,10 +405,10 @@ fn an_all_to_all_that_welcomes_one_source_at_a_time_gives_the_serial_result() {
 /// In the background, at once, and prepared and run again.
 #[test]
 fn a_reduction_that_keeps_in_step_gives_the_serial_result() {
-    const LEN: usize = 40_000;
+    const LEN: usize = 20_000;
     let faults = Faults { refuse: 60, delay: 100, lose: 0 };
     let reduce = || Call::<u64>::reduce(0, Sum).algorithm("circulant").blocks(9);
-    for p in [3, 5, 16, 33] {
+    for p in [3, 5, 33] {
         let mut counts = vec![0; p as usize];
         counts[1] = LEN;
         let scattered = Call::<u64>::reduce_scatter(&counts, Sum).algorithm("circulant-n").blocks(9);
@@ -717,7 +717,7 @@ fn an_operator_may_own_what_needs_the_engine_to_go() {
         };
         let number = i64::from(comm.rank()) + 1;
         // In slots, and straight; miri takes minutes for more.
-        for len in [3, if cfg!(miri) { 2500 } else { 40_000 }] {
+        for len in [3, if cfg!(miri) { 2100 } else { 40_000 }] {
             let mut data = vec![number; len];
             comm.run(&mut data, Call::allreduce(owner())).unwrap();
             assert_eq!(data, vec![3; len]);

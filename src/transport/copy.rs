@@ -11,6 +11,7 @@ use std::ops::Range;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::abreast::PAGE;
+use crate::processor::{Maker, maker};
 
 /// Copies bytes from one place to another.
 pub type CopyFn = unsafe fn(*const u8, *mut u8, usize);
@@ -105,10 +106,7 @@ pub const TWO_WAYS: Range<usize> = 16 << 10..1 << 20;
 /// Whether to copy so many bytes [straight](Gait::Straight) or [as what rests](Gait::AtRest) is not the same.
 #[inline]
 pub fn has_two_ways(len: usize) -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return TWO_WAYS.contains(&len) && crate::processor::maker() == crate::processor::Maker::Intel;
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    false
+    TWO_WAYS.contains(&len) && maker() == Maker::Intel
 }
 
 /// Copies `len` bytes where all lines rest in this core's cache.
