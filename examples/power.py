@@ -3,7 +3,7 @@
 An ordinary mpi4py program: it knows nothing of circulant, which takes its collectives over when it is preloaded.
 
     mpiexec -n 4 python examples/power.py
-    LD_PRELOAD=~/circulant/lib/libcirculant_mpi.so CIRCULANT_MPI=report mpiexec -n 4 python examples/power.py --verify
+    LD_PRELOAD=~/opt/circulant/lib/libcirculant_mpi.so CIRCULANT_MPI=report mpiexec -n 4 python examples/power.py --verify
 
 An iteration is an allgatherv, of parts whose sizes differ by one where rows do not divide evenly, and an allreduce of
 one number.

@@ -405,10 +405,11 @@ fn an_all_to_all_that_welcomes_one_source_at_a_time_gives_the_serial_result() {
 /// In the background, at once, and prepared and run again.
 #[test]
 fn a_reduction_that_keeps_in_step_gives_the_serial_result() {
+    // No block of nine fits a slot.
     const LEN: usize = 20_000;
     let faults = Faults { refuse: 60, delay: 100, lose: 0 };
     let reduce = || Call::<u64>::reduce(0, Sum).algorithm("circulant").blocks(9);
-    for p in [3, 5, 33] {
+    for p in [3, 4, 33] {
         let mut counts = vec![0; p as usize];
         counts[1] = LEN;
         let scattered = Call::<u64>::reduce_scatter(&counts, Sum).algorithm("circulant-n").blocks(9);

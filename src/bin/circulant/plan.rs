@@ -22,7 +22,8 @@ use crate::{Failure, Outcome};
 /// without data, . nothing; + marks an arrival that is folded into what the rank has. Where each
 /// rank has a part, 3.1 is block 1 of rank 3's; in an all-to-all, 3:1 is what rank 3 has for rank 1.
 /// Where ranks put over different distances, >5 says to whom and <5 from whom. Rounds are not
-/// barriers: a put waits for the arrivals that it forwards, and for no others.
+/// barriers: a put waits for the arrivals that it forwards, and for no others. (When they are run, some
+/// calls keep in step besides: long all-to-alls, and where many ranks share a core reductions to one.)
 ///
 /// All ranks' plans are then carried out in lockstep: each rank ends with what the collective
 /// promises, expects exactly what is put to it, waits for all that it forwards, and folds nothing
