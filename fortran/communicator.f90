@@ -49,7 +49,7 @@ module circulant_communicators
         function c_init(major, minor, world) bind(c, name='circulant_init_version') result(code)
             import
             integer(c_int), value :: major, minor
-            integer(c_intptr_t), intent(out) :: world
+            integer(c_intptr_t), intent(inout) :: world
             integer(c_int) :: code
         end function
 
@@ -57,7 +57,7 @@ module circulant_communicators
             import
             integer(c_int), value :: major, minor, rank, size
             type(circulant_id), intent(in) :: id
-            integer(c_intptr_t), intent(out) :: world
+            integer(c_intptr_t), intent(inout) :: world
             integer(c_int) :: code
         end function
 
@@ -67,7 +67,7 @@ module circulant_communicators
             integer(c_int), value :: major, minor, rank, size
             type(c_funptr), value :: allgather
             type(c_ptr), value :: context
-            integer(c_intptr_t), intent(out) :: world
+            integer(c_intptr_t), intent(inout) :: world
             integer(c_int) :: code
         end function
 
@@ -86,14 +86,14 @@ module circulant_communicators
         function c_comm_rank(comm, rank) bind(c, name='circulant_comm_rank') result(code)
             import
             integer(c_intptr_t), value :: comm
-            integer(c_int), intent(out) :: rank
+            integer(c_int), intent(inout) :: rank
             integer(c_int) :: code
         end function
 
         function c_comm_size(comm, size) bind(c, name='circulant_comm_size') result(code)
             import
             integer(c_intptr_t), value :: comm
-            integer(c_int), intent(out) :: size
+            integer(c_int), intent(inout) :: size
             integer(c_int) :: code
         end function
 
@@ -101,14 +101,14 @@ module circulant_communicators
             import
             integer(c_intptr_t), value :: comm
             integer(c_int), value :: colour, key
-            integer(c_intptr_t), intent(out) :: new_comm
+            integer(c_intptr_t), intent(inout) :: new_comm
             integer(c_int) :: code
         end function
 
         function c_comm_duplicate(comm, new_comm) bind(c, name='circulant_comm_duplicate') result(code)
             import
             integer(c_intptr_t), value :: comm
-            integer(c_intptr_t), intent(out) :: new_comm
+            integer(c_intptr_t), intent(inout) :: new_comm
             integer(c_int) :: code
         end function
 
@@ -121,7 +121,7 @@ module circulant_communicators
         function c_comm_nodes(comm, nodes) bind(c, name='circulant_comm_nodes') result(code)
             import
             integer(c_intptr_t), value :: comm
-            integer(c_int), intent(out) :: nodes
+            integer(c_int), intent(inout) :: nodes
             integer(c_int) :: code
         end function
 
@@ -129,7 +129,7 @@ module circulant_communicators
             import
             integer(c_intptr_t), value :: comm
             integer(c_int), value :: rank
-            integer(c_int), intent(out) :: node
+            integer(c_int), intent(inout) :: node
             integer(c_int) :: code
         end function
 

@@ -26,7 +26,7 @@ module circulant_operators
             type(c_funptr), value :: function
             integer(c_int), value :: commutes
             type(c_ptr), value :: context
-            integer(c_intptr_t), intent(out) :: op
+            integer(c_intptr_t), intent(inout) :: op
             integer(c_int) :: code
         end function
 

@@ -17,7 +17,7 @@ module circulant_requests
         function c_test(request, done) bind(c, name='circulant_test') result(code)
             import
             integer(c_intptr_t), intent(inout) :: request
-            integer(c_int), intent(out) :: done
+            integer(c_int), intent(inout) :: done
             integer(c_int) :: code
         end function
 

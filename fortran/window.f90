@@ -12,8 +12,8 @@ module circulant_windows
             import
             integer(c_intptr_t), value :: comm
             integer(c_size_t), value :: bytes
-            type(c_ptr), intent(out) :: address
-            integer(c_intptr_t), intent(out) :: window
+            type(c_ptr), intent(inout) :: address
+            integer(c_intptr_t), intent(inout) :: window
             integer(c_int) :: code
         end function
 

@@ -102,7 +102,7 @@
 // Collective. int circulant_init(circulant_comm *world)
 //
 // Errors: CIRCULANT_ERR_VERSION where this header does not go with the library; CIRCULANT_ERR_BOOT,
-// CIRCULANT_ERR_TRANSPORT, CIRCULANT_ERR_LOST, CIRCULANT_ERR_NULL.
+// CIRCULANT_ERR_TRANSPORT, CIRCULANT_ERR_LOST, CIRCULANT_ERR_STALLED, CIRCULANT_ERR_NULL.
 #define circulant_init(world) circulant_init_version(CIRCULANT_VERSION_MAJOR, CIRCULANT_VERSION_MINOR, world)
 
 // The same by an allgather that the caller has, among the ranks 0 to size - 1 of which this process is `rank`.
@@ -138,7 +138,7 @@
 // A handle that was freed, of another kind, or never given out; nothing was sent.
 #define CIRCULANT_ERR_HANDLE 3
 
-// A number that is no type or no operator, or an operator that does not fit the type; nothing was sent.
+// A number that is no type, or an operator that does not fit the type; nothing was sent.
 #define CIRCULANT_ERR_TYPE 4
 
 // Counts, sizes or displacements that exceed all memory; nothing was sent.

@@ -97,8 +97,15 @@ impl Order {
         Ok(Order { call: self.call.counts(counts), ..self })
     }
 
-    pub fn pairs(self, sent: &[usize], received: &[usize]) -> Order {
-        Order { call: self.call.pairs(sent, received), ..self }
+    pub fn pairs(self, sent: &[usize], received: &[usize]) -> Result<Order> {
+        self.fits_twice("counts", &Extent::Parts(sent, None), &Extent::Parts(received, None))?;
+        Ok(Order { call: self.call.pairs(sent, received), ..self })
+    }
+
+    /// What goes out and what comes in fit an address space together, as they are one buffer to the library.
+    pub fn fits_twice(&self, name: &str, sent: &Extent, received: &Extent) -> Result<()> {
+        let both = self.bytes(name, sent)?.saturating_add(self.bytes(name, received)?);
+        if isize::try_from(both).is_ok() { Ok(()) } else { Err(too_large(name)) }
     }
 
     /// Equal parts for all ranks.

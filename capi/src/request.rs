@@ -51,6 +51,15 @@ impl Request {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// `None` where another thread waits for the call.
+    fn state_if_nobody_waits(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn start(&self) -> Result<()> {
         if !self.is_prepared {
             return Err(Failure::new(
@@ -59,11 +68,9 @@ impl Request {
                 "wait for it; circulant_start is for calls that end in _prepare",
             ));
         }
-        let mut state = self.state();
-        if state.is_running {
-            let what = "a request that is running";
-            return Err(Failure::new(CIRCULANT_ERR_ARGUMENT, what, "wait for it first"));
-        }
+        let running =
+            || Failure::new(CIRCULANT_ERR_ARGUMENT, "a request that is running", "wait for it first");
+        let mut state = self.state_if_nobody_waits().filter(|state| !state.is_running).ok_or_else(running)?;
         state.raw.start()?;
         (state.is_running, state.failure) = (true, None);
         Ok(())
@@ -80,11 +87,7 @@ impl Request {
 
     /// Where another thread waits, that one makes progress, and it is not done.
     fn test(&self) -> Result<bool> {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(false),
-        };
+        let Some(mut state) = self.state_if_nobody_waits() else { return Ok(false) };
         if state.is_running {
             match state.raw.test() {
                 Ok(false) => return Ok(false),

@@ -17,7 +17,7 @@ pub const CIRCULANT_ERR_ARGUMENT: c_int = 1;
 pub const CIRCULANT_ERR_NULL: c_int = 2;
 /// A handle that was freed, of another kind, or never given out; nothing was sent.
 pub const CIRCULANT_ERR_HANDLE: c_int = 3;
-/// A number that is no type or no operator, or an operator that does not fit the type; nothing was sent.
+/// A number that is no type, or an operator that does not fit the type; nothing was sent.
 pub const CIRCULANT_ERR_TYPE: c_int = 4;
 /// Counts, sizes or displacements that exceed all memory; nothing was sent.
 pub const CIRCULANT_ERR_OVERFLOW: c_int = 5;

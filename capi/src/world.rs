@@ -102,11 +102,12 @@ fn leave(comm: Arc<Comm>) -> Result<()> {
     handle::remove_all::<Request>(|request| request.world == number)
         .iter()
         .for_each(|request| request.settle());
-    // The last drop waits for the others too, but has nobody to tell an error to.
     let last = comm.communicator.barrier();
     drop(handle::remove_all::<Win>(|window| window.world == number));
     drop(handle::remove_all::<Comm>(|other| other.world == number));
-    Ok(last?)
+    // Where another thread still has it, that one's drop waits for the others, and has nobody to tell an error to.
+    let left = Arc::into_inner(comm).map_or(Ok(()), |comm| comm.communicator.leave());
+    Ok(last.and(left)?)
 }
 
 /// Joins a world, and gives its communicator.

@@ -117,6 +117,11 @@ static void arguments(void)
         FAILS(CIRCULANT_ERR_ARGUMENT, "parts of `output` overlap",
               circulant_allgatherv(more, data, counts, odd, CIRCULANT_INT, world));
     }
+    if (size > 1) { /* One side would fit. */
+        size_t most[64] = { PTRDIFF_MAX - 64 };
+        FAILS(CIRCULANT_ERR_OVERFLOW, "`count` would exceed", circulant_alltoall(CIRCULANT_IN_PLACE, data, PTRDIFF_MAX / (size_t)size, CIRCULANT_BYTE, world));
+        FAILS(CIRCULANT_ERR_OVERFLOW, "`counts` would exceed", circulant_alltoallv(data, most, NULL, more, most, NULL, CIRCULANT_BYTE, world));
+    }
     if (rank != 0)
         FAILS(CIRCULANT_ERR_ARGUMENT, "CIRCULANT_IN_PLACE as `input`",
               circulant_reduce(CIRCULANT_IN_PLACE, more, 8, CIRCULANT_INT, CIRCULANT_SUM, 0, world));

@@ -21,10 +21,14 @@ use super::world;
 /// Makes a call at once, or has it passed on.
 fn at_once(args: Args, own: impl FnOnce() -> c_int) -> c_int {
     let Some(world) = world::joined() else { return own() };
-    let since = report::clock(world);
+    let mut since = report::clock(world);
     let pass_on = || world.pass_on(args.collective, own);
     let (code, bytes, why) = match decide(world, &args, Tense::AtOnce) {
-        Ok(taken) if report::is_sample(world, &taken) => (pass_on(), taken.bytes, Some(Why::Sample)),
+        Ok(taken) if report::is_sample(world, &taken) => {
+            // What was decided, for which counts may have had to be asked for, is ours.
+            since = report::clock(world);
+            (pass_on(), taken.bytes, Some(Why::Sample))
+        }
         Ok(taken) => {
             let bytes = taken.bytes;
             (make(taken), bytes, None)

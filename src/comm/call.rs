@@ -205,7 +205,7 @@ impl<T: Element> Call<T> {
         self.with(|raw| raw.blocks(blocks))
     }
 
-    /// Takes only the first `elements` elements of the buffer (all ranks the same).
+    /// Takes only the first `elements` elements of the buffer (all ranks the same). A call with counts has as many as they say.
     pub fn elements(self, elements: usize) -> Self {
         self.with(|raw| RawCall { elements: Some(elements), ..raw })
     }

@@ -104,7 +104,8 @@ impl Communicator {
     ///
     /// # Errors
     /// A second world of one launcher; ranks that do not find each other, or are of different versions; no
-    /// transport, with a line for each provider that was considered; a rank that dies meanwhile.
+    /// transport, with a line for each provider that was considered; a rank that dies meanwhile, or a wait
+    /// beyond the settings' limit.
     pub fn world() -> Result<Communicator> {
         Self::world_with(&Settings::from_environment()?)
     }
@@ -295,6 +296,9 @@ impl Communicator {
     }
 
     /// A window of `len` zeroed elements. Local: no other rank need do the same.
+    ///
+    /// # Errors
+    /// Elements that exceed all memory, or want more alignment than a page has; memory that cannot be had or registered.
     pub fn window<T: Element>(&self, len: usize) -> Result<Window<T>> {
         Window::new(Arc::clone(&self.world), len)
     }
@@ -400,7 +404,8 @@ impl Communicator {
     /// # Errors
     /// Arguments that do not fit this rank's buffer or communicator (nothing is sent then); ranks that do not
     /// agree on the call; an operator that fails or panics on any rank (all ranks hear of it); a rank that is
-    /// lost. After any but the first the communicator is of no more use.
+    /// lost; a wait beyond [`Settings`]' limit. After any but the first the communicator is of no more use. Also bytes that have come and
+    /// are no value of the type, which are zeroed, and break nothing else.
     pub fn run<T: Element>(&self, data: &mut [T], call: impl AsCall<T>) -> Result<()> {
         let call = &call.as_call().raw;
         let elements = call.elements_of(data.len(), self.place)?;

@@ -246,6 +246,21 @@ fn a_window_is_known_by_its_address() {
 }
 
 #[test]
+fn of_a_window_no_more_is_copied_than_an_all_to_all_in_place_has_and_nothing_if_it_is_refused() {
+    on_threads(Communicator::loopback(2, 7).unwrap(), |comm| {
+        let window = comm.raw_window(1 << 20).unwrap();
+        let (start, call) = (window.start(), RawCall::new(Collective::Alltoall, 1));
+        let largest = |comm: &Communicator| comm.world.workspace(1).unwrap().source().memory().len();
+        // SAFETY: nothing is read or written of what is refused
+        let refused = unsafe { comm.run_raw(&call, None, Some(Span::new(start, isize::MAX as usize - 1))) };
+        assert!(matches!(refused, Err(Error::Argument { .. })), "{refused:?}");
+        // SAFETY: the window is larger, and nobody else touches it
+        unsafe { comm.run_raw(&call, None, Some(Span::new(start, 2))).unwrap() };
+        assert!(largest(&comm) < 1 << 20);
+    });
+}
+
+#[test]
 fn what_exceeds_a_workspace_goes_in_segments_of_one_kind_at_all_ranks() {
     on_threads(Communicator::loopback(2, 3).unwrap(), |comm| {
         for form in [Form::Apart, Form::InPlace, Form::Displaced] {

@@ -161,6 +161,9 @@ impl<T: Element> Request<T> {
     }
 
     /// Waits until the call is done, and gives the window back.
+    ///
+    /// # Errors
+    /// As [`Communicator::run`](super::Communicator::run); then the window is given up.
     pub fn wait(self) -> Result<Window<T>> {
         self.held.wait()?;
         self.window.check()?;
@@ -205,6 +208,9 @@ impl<T: Element> Prepared<T> {
     }
 
     /// The window, for other uses; waits first where a start is still running.
+    ///
+    /// # Errors
+    /// As [`Communicator::run`](super::Communicator::run); then the window is given up.
     pub fn into_window(self) -> Result<Window<T>> {
         self.held.wait()?;
         self.window.check()?;

@@ -180,33 +180,35 @@ impl Communicator {
 
     fn exchanged(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
         let output = given(call, output, "output")?;
+        let elements = self.exchanged_elements(call, input.as_ref().unwrap_or(&output), &output)?;
         let (input, before, copy) = match input {
             Some(input) => (input, None, None),
             None => {
-                // What goes out is overwritten by what comes in, so it goes out of a copy.
-                let bytes = output.memory().len();
+                // What goes out is overwritten by what comes in, so it goes out of a copy: of no more of a window than the call has.
+                let bytes = call.bytes(output.elements)?;
                 let copy = self.world.workspace(bytes)?;
                 let source = Source::Registered(copy.region.clone());
                 let before = Move::part(&source, 0, &output.source, 0, bytes);
                 (Given { source, ..output.clone() }, Some(before), Some(copy))
             }
         };
-        if call.collective == Collective::Alltoall {
-            same_length(call, input.elements, output.elements)?;
-        }
-        let both = input.elements.saturating_add(output.elements);
-        let elements = match &call.counts {
-            Counts::Pairs(sent, received) => {
-                let elements = call.elements_of(usize::MAX, self.place)?;
-                self.check_all(call, sent, &input)?;
-                self.check_all(call, received, &output)?;
-                elements
-            }
-            _ => call.elements_of(both, self.place)?,
-        };
         let places = Places { sent: input.places, received: output.places };
         let ends = Ends { from: Cow::Owned(input.source), to: Some(Cow::Owned(output.source)), places };
         Ok(Way::There { elements, before, ends, after: None, copy })
+    }
+
+    /// How many elements go out and come in together.
+    fn exchanged_elements(&self, call: &RawCall, input: &Given, output: &Given) -> Result<usize> {
+        if call.collective == Collective::Alltoall {
+            same_length(call, input.elements, output.elements)?;
+        }
+        let Counts::Pairs(sent, received) = &call.counts else {
+            return call.elements_of(input.elements.saturating_add(output.elements), self.place);
+        };
+        let elements = call.elements_of(usize::MAX, self.place)?;
+        self.check_all(call, sent, input)?;
+        self.check_all(call, received, output)?;
+        Ok(elements)
     }
 
     fn reduced(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {

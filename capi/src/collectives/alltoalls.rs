@@ -21,6 +21,7 @@ unsafe fn alltoall(
 ) -> Result<Order> {
     let order = Order::new(Collective::Alltoall, r#type, comm)?;
     let all = order.parts(count)?;
+    order.fits_twice("count", &all, &all)?;
     // SAFETY: the caller's promise
     unsafe { order.input(input, all, InPlace::Allowed)?.output(output, all, InPlace::Refused) }
 }
@@ -87,7 +88,7 @@ unsafe fn alltoallv(
             true => (received, places),
             false => (words(input.counts, p, "sent")?, places_of(input.places, p)?),
         };
-        let order = order.pairs(sent, received);
+        let order = order.pairs(sent, received)?;
         let order = order.input(input.start, Extent::Parts(sent, sent_places), InPlace::Allowed)?;
         order.output(output.start, Extent::Parts(received, places), InPlace::Refused)
     }
