@@ -96,7 +96,7 @@
 // Makes this process a rank of the job that it was started in, by whatever launcher, or by the MPI that is in the
 // process; alone without one. Gives the communicator of all ranks. Settings come from the environment (see the manual).
 //
-// A launcher serves one world in a process: a second call under one is CIRCULANT_ERR_BOOT, also after circulant_finalize.
+// By PMI-1 or PMIx a process joins once: a second call is CIRCULANT_ERR_BOOT then, also after circulant_finalize.
 // Take further worlds by circulant_init_id or circulant_init_allgather. Alone it may be called again.
 //
 // Collective. int circulant_init(circulant_comm *world)
@@ -382,7 +382,8 @@ int circulant_init_allgather_version(int major,
 // ends without it is lost to the others.
 //
 // Collective. Errors: CIRCULANT_ERR_ARGUMENT for a communicator that is no world; CIRCULANT_ERR_HANDLE,
-// CIRCULANT_ERR_NULL; and those of a collective, where the world is given up all the same.
+// CIRCULANT_ERR_NULL; and those of a collective, and CIRCULANT_ERR_BOOT where the launcher's own last word fails: the world is
+// given up all the same.
 int circulant_finalize(circulant_comm *world);
 
 // Makes an id by which processes find each other: one process makes it, the program carries it to the others as it

@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use circulant::comm::raw::RawRequest;
@@ -22,6 +23,8 @@ pub type RequestHandle = *mut RequestObject;
 /// A call in the background. A thread that waits for it has its state until it is done.
 pub struct Request {
     state: Mutex<State>,
+    /// Whether who has the state waits for the call.
+    is_awaited: AtomicBool,
     is_prepared: bool,
     pub world: WorldNumber,
 }
@@ -51,12 +54,24 @@ impl Request {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None` where another thread waits for the call.
-    fn state_if_nobody_waits(&self) -> Option<MutexGuard<'_, State>> {
+    /// `None` while another thread has it.
+    fn state_if_free(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// To start it. `None` where it runs already.
+    fn state_at_rest(&self) -> Option<MutexGuard<'_, State>> {
+        loop {
+            match self.state_if_free() {
+                Some(state) => return Some(state).filter(|state| !state.is_running),
+                None if self.is_awaited.load(Ordering::Relaxed) => return None,
+                // It is looked at, which nobody does for long.
+                None => std::thread::yield_now(),
+            }
         }
     }
 
@@ -70,7 +85,7 @@ impl Request {
         }
         let running =
             || Failure::new(CIRCULANT_ERR_ARGUMENT, "a request that is running", "wait for it first");
-        let mut state = self.state_if_nobody_waits().filter(|state| !state.is_running).ok_or_else(running)?;
+        let mut state = self.state_at_rest().ok_or_else(running)?;
         state.raw.start()?;
         (state.is_running, state.failure) = (true, None);
         Ok(())
@@ -79,7 +94,9 @@ impl Request {
     fn wait(&self) -> Result<()> {
         let mut state = self.state();
         if state.is_running {
+            self.is_awaited.store(true, Ordering::Relaxed);
             let outcome = state.raw.wait();
+            self.is_awaited.store(false, Ordering::Relaxed);
             state.end(outcome);
         }
         state.outcome()
@@ -87,7 +104,7 @@ impl Request {
 
     /// Where another thread waits, that one makes progress, and it is not done.
     fn test(&self) -> Result<bool> {
-        let Some(mut state) = self.state_if_nobody_waits() else { return Ok(false) };
+        let Some(mut state) = self.state_if_free() else { return Ok(false) };
         if state.is_running {
             match state.raw.test() {
                 Ok(false) => return Ok(false),
@@ -157,7 +174,12 @@ unsafe fn in_background(
         let order = order()?;
         let (world, windows) = (order.comm.world, order.windows());
         let state = State { raw: begin(order)?, is_running: !is_prepared, failure: None, _windows: windows };
-        let made = handle::insert(Request { state: Mutex::new(state), is_prepared, world });
+        let made = handle::insert(Request {
+            state: Mutex::new(state),
+            is_awaited: AtomicBool::new(false),
+            is_prepared,
+            world,
+        });
         // SAFETY: it may be written (the caller's promise), as it is not null (checked above)
         unsafe { memory::give(request, "request", made) }
     })

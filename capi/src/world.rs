@@ -83,7 +83,8 @@ pub unsafe extern "C" fn circulant_init_allgather_version(
 /// ends without it is lost to the others.
 ///
 /// Collective. Errors: CIRCULANT_ERR_ARGUMENT for a communicator that is no world; CIRCULANT_ERR_HANDLE,
-/// CIRCULANT_ERR_NULL; and those of a collective, where the world is given up all the same.
+/// CIRCULANT_ERR_NULL; and those of a collective, and CIRCULANT_ERR_BOOT where the launcher's own last word fails: the world is
+/// given up all the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn circulant_finalize(world: *mut CommunicatorHandle) -> c_int {
     let take = |handle| {

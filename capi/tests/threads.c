@@ -96,6 +96,28 @@ static void many_wait_for_a_prepared_one(circulant_comm comm)
     OK(circulant_request_free(&request));
 }
 
+/* One that another thread waits for runs, and who starts it hears so at once. */
+static void nobody_starts_what_is_awaited(circulant_comm comm, circulant_comm signal)
+{
+    circulant_request request, mine;
+    pthread_t waiter;
+    OK(circulant_barrier_prepare(comm, &request));
+    if (rank == 0 && size > 1) {
+        OK(circulant_start(request));
+        mine = request;
+        CHECK(pthread_create(&waiter, NULL, wait_for, &mine) == 0);
+        for (int i = 0; i < 100; i++)
+            CHECK(circulant_start(request) == CIRCULANT_ERR_ARGUMENT);
+        OK(circulant_barrier(signal));
+        CHECK(pthread_join(waiter, NULL) == 0);
+    } else {
+        OK(circulant_barrier(signal));
+        OK(circulant_start(request));
+        OK(circulant_wait(&request));
+    }
+    OK(circulant_request_free(&request));
+}
+
 int main(int argc, char **argv)
 {
     circulant_comm world, comms[THREADS];
@@ -120,6 +142,7 @@ int main(int argc, char **argv)
     CHECK(strcmp(circulant_error_message(), "") == 0); /* this thread's */
     many_at_one_request(comms[0], comms[1]);
     many_wait_for_a_prepared_one(comms[2]);
+    nobody_starts_what_is_awaited(comms[0], comms[1]);
     OK(circulant_finalize(&world));
     return 0;
 }

@@ -191,7 +191,8 @@ impl Communicator {
     /// All ranks must come as far; it waits for them, as long as a barrier takes.
     ///
     /// # Errors
-    /// A rank that is lost before it has come as far, or is in another call; not what a call has given before.
+    /// A rank that is lost before it has come as far, or is in another call; a launcher that does not take this process's leave; not what
+    /// a call has given before.
     ///
     /// ```
     /// # use circulant::comm::Communicator;

@@ -100,7 +100,7 @@ impl Communicator {
     ///
     /// Settings come from the environment (see [`Settings`]). All ranks must call it. When the last
     /// communicator, window and request is dropped, the process waits for all others to come as far.
-    /// A launcher serves one world in a process; take others by [`world_by`](Self::world_by).
+    /// By PMI-1 or PMIx a process joins once; take other worlds by [`world_by`](Self::world_by).
     ///
     /// # Errors
     /// A second world of one launcher; ranks that do not find each other, or are of different versions; no
