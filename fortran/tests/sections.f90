@@ -24,8 +24,10 @@ contains
     subroutine gatherv_pointed(own, all)
         integer, intent(in) :: own(:)
         integer, pointer, intent(in) :: all(:)
+        integer :: s
 
-        call circulant_gatherv(own, all, spread(size(own), 1, p), 0, world)
+        ! Only the root's places are looked at, and only the root has some.
+        call circulant_gatherv(own, all, spread(size(own), 1, p), 0, world, pack([(s*size(own), s=0, p - 1)], r == 0))
     end subroutine
 
     subroutine scatter_shaped(all, own)
@@ -39,8 +41,10 @@ contains
         integer, intent(in), optional, asynchronous :: all(:)
         integer, intent(inout), asynchronous :: own(:)
         type(circulant_request) :: request
+        integer :: s
 
-        call circulant_scatterv_start(all, spread(size(own), 1, p), own, 0, world, request)
+        call circulant_scatterv_start(all, spread(size(own), 1, p), own, 0, world, request, &
+            pack([(s*size(own), s=0, p - 1)], r == 0))
         call circulant_wait(request)
     end subroutine
 
