@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -29,6 +29,8 @@ pub(super) struct Inside<'r> {
     engine: Option<MutexGuard<'r, Engine>>,
     /// Opened on the way out, if something is left there that nobody carries on.
     door: Option<&'r Door>,
+    /// The thread unwound already when it came: what it does here ends in good order.
+    unwound: bool,
 }
 
 impl Room {
@@ -89,7 +91,7 @@ impl Room {
 
     fn occupied<'r>(&'r self, engine: MutexGuard<'r, Engine>, door: Option<&'r Door>) -> Inside<'r> {
         self.owner.store(this_thread(), Ordering::Relaxed);
-        Inside { room: self, engine: Some(engine), door }
+        Inside { room: self, engine: Some(engine), door, unwound: std::thread::panicking() }
     }
 }
 
@@ -137,8 +139,14 @@ impl DerefMut for Inside<'_> {
 
 impl Drop for Inside<'_> {
     /// An operator may own windows and communicators, whose end needs the engine: it goes when others may have that.
+    ///
+    /// After a panic inside it the others hear at once that it is broken, and who has lent memory may have that back.
     fn drop(&mut self) {
         let Some(mut engine) = self.engine.take() else { return };
+        if std::thread::panicking() && !self.unwound && self.room.is_own() {
+            // A second panic, while the first is on its way, would end the process: then whoever comes next gives it up.
+            let _ = catch_unwind(AssertUnwindSafe(|| engine.give_up(panicked())));
+        }
         let operators = engine.has_discarded().then(|| engine.discarded());
         let door = self.door.filter(|_| self.room.is_own() && engine.is_left_alone());
         self.room.owner.store(0, Ordering::Relaxed);

@@ -657,6 +657,61 @@ fn sleeps() -> u32 {
     line.trim().parse().unwrap()
 }
 
+/// Barriers until one fails; how.
+fn barriers_until_one_fails(comm: &Communicator) -> String {
+    std::iter::repeat_with(|| comm.barrier()).find_map(Result::err).unwrap().to_string()
+}
+
+#[test]
+fn all_hear_of_a_panic_before_its_rank_makes_another_call() {
+    static HAS_PANICKED: AtomicU32 = AtomicU32::new(0);
+    let mut comms = Communicator::loopback(2, 0).unwrap();
+    let (late, early) = (comms.pop().unwrap(), comms.pop().unwrap());
+    early.while_waiting(|| {
+        HAS_PANICKED.store(1, Ordering::Relaxed);
+        std::panic::resume_unwind(Box::new("on purpose"));
+    });
+    let cut_off = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        early.world.engine().give_a_core();
+        early.barrier()
+    }));
+    assert!(cut_off.is_err() && HAS_PANICKED.load(Ordering::Relaxed) == 1);
+    let error = barriers_until_one_fails(&late);
+    assert!(error.contains("rank 0 gave up: engine: a thread panicked in a call"), "{error}");
+}
+
+#[test]
+fn a_rank_that_only_one_cannot_reach_is_told_to_all() {
+    let end = |(rank, end)| {
+        let end = Faulty::new(end, Faults::default(), 4);
+        Box::new(if rank == 0 { end.cut_off_from(1) } else { end }) as Box<dyn Transport>
+    };
+    let ends = (0..).zip(Loopback::world(3, 7).unwrap());
+    let errors = on_threads(Communicator::of_transports(ends.map(end).collect()).unwrap(), |comm| {
+        barriers_until_one_fails(&comm)
+    });
+    let lost = "rank 1 is lost: no way leads there";
+    assert_eq!(errors[0], lost);
+    assert!(errors[1..].iter().all(|error| *error == format!("rank 0 gave up: {lost}")), "{errors:?}");
+}
+
+#[test]
+fn what_has_come_for_a_communicator_that_is_freed_is_an_error_of_all() {
+    on_threads(Communicator::loopback(2, 3).unwrap(), |comm| {
+        let other = comm.duplicate().unwrap();
+        if comm.rank() == 1 {
+            other.broadcast(&mut [7u8; 10], 1).unwrap();
+        } else {
+            other.broadcast(&mut [7u8; 10], 9).unwrap_err();
+        }
+        // What rank 1 has sent comes with it.
+        comm.barrier().unwrap();
+        drop(other);
+        let error = barriers_until_one_fails(&comm);
+        assert!(error.contains("a call on a communicator that was freed here"), "{error}");
+    });
+}
+
 #[test]
 fn a_rank_that_has_no_number_left_for_a_communicator_is_an_error_of_all() {
     on_threads(Communicator::loopback(3, 2).unwrap(), |comm| {

@@ -217,14 +217,13 @@ impl Engine {
         self.operations.iter().enumerate().filter_map(|(handle, entry)| Some((handle, entry.as_ref()?)))
     }
 
-    pub(super) fn deliver_waiting(&mut self, call: Call) -> Result<()> {
+    /// Takes what waits and is `due`, as far as it is not to wait on.
+    pub(super) fn deliver_waiting(&mut self, due: impl Fn(&Call) -> bool) -> Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
         for message in std::mem::take(&mut self.waiting) {
-            let own = message.header.call;
-            let same = (own.communicator, own.number) == (call.communicator, call.number);
-            let left = if same { self.take(message)? } else { Some(message) };
+            let left = if due(&message.header.call) { self.take(message)? } else { Some(message) };
             self.waiting.extend(left);
         }
         Ok(())

@@ -333,10 +333,13 @@ impl Engine {
         connected.map_err(|error| self.fail(error))
     }
 
-    /// A communicator is used no more.
+    /// A communicator is used no more. What waits for calls on it will never be taken: who has sent it hears that.
     pub fn free(&mut self, communicator: u32) {
         self.calls.close(communicator);
         self.rest.forget(communicator);
+        if let Err(error) = self.deliver_waiting(|call| call.communicator == communicator) {
+            self.fail(error);
+        }
     }
 
     /// From now on calls are the user's: those by which ranks have joined, on this communicator, are not counted with them,
@@ -374,7 +377,7 @@ impl Engine {
             return Ok(());
         };
         let told = if self.waiting.is_empty() { Ok(()) } else { self.tell_sources(handle) };
-        let begun = told.and_then(|()| self.deliver_waiting(call)).and_then(|()| self.pump());
+        let begun = told.and_then(|()| self.deliver_waiting(|other| other.name() == call.name())).and_then(|()| self.pump());
         begun.map_err(|error| self.fail(error))
     }
 

@@ -253,11 +253,9 @@ impl Vigil {
         Ok(None)
     }
 
-    /// Tells all other ranks of an error that they cannot know; what came from them is no news to them.
+    /// Tells all other ranks of an error; without effect where it came from them, as all have those news already. That a rank is
+    /// lost may be this one's news, too: where the network between two fails, and nothing else.
     pub fn abort(&self, error: &Error) {
-        if matches!(error, Error::Lost { .. } | Error::Aborted { .. }) {
-            return;
-        }
         self.lifeline.iter().for_each(|lifeline| lifeline.abort(&error.to_string()));
         self.kin.iter().for_each(|kin| kin.abort(&error.to_string()));
     }

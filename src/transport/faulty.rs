@@ -33,6 +33,7 @@ pub struct Faulty<T> {
     open: bool,
     caches: Caches,
     max_put: usize,
+    cut_off: Option<Rank>,
 }
 
 impl<T: Transport> Faulty<T> {
@@ -40,7 +41,7 @@ impl<T: Transport> Faulty<T> {
     pub fn new(inner: T, faults: Faults, seed: u64) -> Self {
         let (chance, caches, max_put) =
             (fastrand::Rng::with_seed(seed), inner.caches(), inner.limits().max_put);
-        Faulty { inner, faults, chance, held: Vec::new(), open: true, caches, max_put }
+        Faulty { inner, faults, chance, held: Vec::new(), open: true, caches, max_put, cut_off: None }
     }
 
     /// The same that has such caches.
@@ -51,6 +52,18 @@ impl<T: Transport> Faulty<T> {
     /// The same that takes puts of so many bytes at most.
     pub fn with_max_put(self, bytes: usize) -> Self {
         Faulty { max_put: bytes, ..self }
+    }
+
+    /// The same from which nothing reaches this peer.
+    pub fn cut_off_from(self, peer: Rank) -> Self {
+        Faulty { cut_off: Some(peer), ..self }
+    }
+
+    fn reaches(&self, peer: Rank) -> Result<()> {
+        match self.cut_off {
+            Some(rank) if rank == peer => Err(Error::Lost { rank, how: "no way leads there".to_owned() }),
+            _ => Ok(()),
+        }
     }
 
     /// After the shutdown nothing does: the errors of then are the contract's.
@@ -133,10 +146,12 @@ impl<T: Transport> Transport for Faulty<T> {
     }
 
     fn post(&mut self, message: &Message<'_>) -> Result<Posted> {
+        self.reaches(message.peer)?;
         if self.happens(self.faults.refuse) { Ok(Posted::Busy) } else { self.inner.post(message) }
     }
 
     fn put(&mut self, put: &Put<'_>) -> Result<Posted> {
+        self.reaches(put.peer)?;
         let bytes: usize = put.segments.iter().map(|segment| segment.len).sum();
         if bytes > self.max_put {
             let what = format!("{bytes} bytes where {} is the most", self.max_put);

@@ -17,6 +17,7 @@ mod progress;
 mod rank;
 mod refusals;
 mod sample;
+mod sequences;
 mod shared;
 mod wanted;
 mod ways;
