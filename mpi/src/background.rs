@@ -85,6 +85,25 @@ pub fn behind(request: Handle) -> Option<Arc<Background>> {
     all().as_ref()?.get(&request).cloned()
 }
 
+/// Prepared calls that are gone, as the world has been left: MPI still has something by their handles, which would never end.
+static GONE: Mutex<Vec<Handle>> = Mutex::new(Vec::new());
+
+fn gone_for_good() -> MutexGuard<'static, Vec<Handle>> {
+    GONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a request is of a prepared call that is gone.
+pub fn is_gone(request: Handle) -> bool {
+    world::joined().is_none() && gone_for_good().contains(&request)
+}
+
+/// The program frees a request: the handle may be another's from now on.
+pub fn is_freed(request: Handle) {
+    if world::joined().is_none() {
+        gone_for_good().retain(|&gone| gone != request);
+    }
+}
+
 /// Whether there are any.
 pub fn is_empty() -> bool {
     COUNT.load(Ordering::Acquire) == 0
@@ -122,8 +141,9 @@ pub unsafe fn begin(mut taken: Taken, tense: Tense, request: *mut c_void) -> Res
 /// # Safety
 /// - The memory of the call is as MPI asks for it in that tense.
 unsafe fn begin_own(taken: &mut Taken, prepared: bool) -> Result<(RawRequest, Arc<Served>)> {
-    if !prepared {
-        taken.pack()?;
+    match prepared {
+        true => taken.well()?,
+        false => taken.pack()?,
     }
     let (input, output) = taken.spans();
     let served = taken.found.keep().ok_or_else(gone)?;
@@ -177,9 +197,11 @@ fn gone() -> circulant::error::Error {
 
 /// Lets go of all, before the world is left. What runs is waited for, as it uses the program's memory, and MPI is told:
 /// a program may wait for a request as late as in MPI_Finalize, where attributes of MPI_COMM_SELF are deleted. That is
-/// too late for a call of ours, as others may have left by then.
+/// too late for a call of ours, as others may have left by then; what is prepared [cannot be started](is_gone) any more.
 pub fn end() {
     let gone = all().take().unwrap_or_default();
+    let prepared = gone.iter().filter(|(_, background)| background.prepared);
+    gone_for_good().extend(prepared.map(|(handle, _)| *handle));
     COUNT.store(0, Ordering::Release);
     for (handle, background) in &gone {
         background.finish(*handle);
@@ -255,7 +277,9 @@ impl Background {
             Ok(true) => Ok(()),
             Err(error) => Err(error),
         };
-        self.complete(&mut state, handle, done);
+        let done = self.complete(&mut state, handle, done);
+        drop(state);
+        self.keep(done);
         false
     }
 
@@ -267,14 +291,17 @@ impl Background {
     /// Waits until our call is done, and tells MPI. The code is an error's, or 0.
     pub fn finish(&self, handle: Handle) -> c_int {
         let mut state = self.state();
-        if state.running {
+        let done = state.running.then(|| {
             let done = state.request.as_mut().map_or(Ok(()), RawRequest::wait);
-            self.complete(&mut state, handle, done);
-        }
+            self.complete(&mut state, handle, done)
+        });
+        drop(state);
+        done.into_iter().for_each(|done| self.keep(done));
         self.code_of_error(false)
     }
 
-    fn complete(&self, state: &mut State, handle: Handle, done: Result<()>) {
+    /// Tells MPI that it is done; how.
+    fn complete(&self, state: &mut State, handle: Handle, done: Result<()>) -> Result<()> {
         state.running = false;
         let done = done.and_then(|()| state.taken.unpack());
         if !self.prepared {
@@ -294,11 +321,16 @@ impl Background {
                 false => own::request_complete(handle),
             }
         };
+        done
+    }
+
+    /// Keeps the code of an error. Nothing is locked: the program's handler may ask for this very request.
+    fn keep(&self, done: Result<()>) {
         self.failed.store(self.code(done), Ordering::Release);
     }
 
     fn code(&self, done: Result<()>) -> c_int {
-        done.map_or_else(|error| world::fail(self.served.handle, &error), |()| 0)
+        done.map_or_else(|error| world::fail(self.served.whose_handler(), &error), |()| 0)
     }
 }
 

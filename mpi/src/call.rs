@@ -11,7 +11,7 @@ use circulant::boot::mpi::abi::{Abi, Handle};
 use circulant::collective::Collective;
 use circulant::comm::call::RawCall;
 use circulant::comm::raw::Span;
-use circulant::error::Result;
+use circulant::error::{Error, Result};
 use circulant::fold::AnyFold;
 
 use super::communicators::{self, Found, Unserved};
@@ -137,6 +137,8 @@ pub struct Taken {
     fills: bool,
     /// The size of the call, where it has one that all ranks know.
     pub bytes: Option<usize>,
+    /// What went wrong while it was made, by which it ends: other ranks may be in it, and nobody may be left to pass it on with.
+    failed: Option<Error>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -148,8 +150,14 @@ enum InPlace {
 }
 
 impl Taken {
+    /// Fails where it has to before it begins.
+    pub fn well(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
     /// Packs what goes in, where it has to be. Fails where a buffer cannot be taken.
     pub fn pack(&mut self) -> Result<()> {
+        self.well()?;
         self.input.iter().chain(&self.output).try_for_each(Buffer::check)?;
         if let Some(input) = &mut self.input {
             input.pack()?;
@@ -227,9 +235,30 @@ struct Made {
     bytes: Option<usize>,
 }
 
+impl Made {
+    /// A barrier.
+    fn nothing() -> Made {
+        let call = RawCall::new(Collective::Barrier, 1);
+        Made { call, input: None, output: None, in_place: InPlace::No, bytes: None }
+    }
+}
+
 impl Maker<'_> {
     fn make(self) -> Decided<Taken> {
         let made = match self.args.collective {
+            Collective::Scatterv => self.scatterv()?,
+            Collective::Gatherv => self.gatherv()?,
+            _ => Ok(self.make_alone()?),
+        };
+        let (made, failed) = made.map_or_else(|error| (Made::nothing(), Some(error)), |made| (made, None));
+        let fills = self.args.collective != Collective::Broadcast || !self.is_root();
+        let Made { call, input, output, in_place, bytes } = made;
+        Ok(Taken { found: self.found, call, input, output, in_place, fills, bytes, failed })
+    }
+
+    /// One for which no other rank has to be asked.
+    fn make_alone(&self) -> Decided<Made> {
+        match self.args.collective {
             Collective::Broadcast => self.broadcast(),
             Collective::Reduce | Collective::Allreduce => self.reduction(),
             Collective::ReduceScatter => self.reduce_scatter(),
@@ -238,21 +267,10 @@ impl Maker<'_> {
             Collective::Allgatherv => self.allgatherv(),
             Collective::Scatter => self.scatter(),
             Collective::Gather => self.gather(),
-            Collective::Scatterv => self.scatterv(),
-            Collective::Gatherv => self.gatherv(),
             Collective::Alltoall => self.alltoall(),
             Collective::Alltoallv => self.alltoallv(),
-            _ => Ok(Made {
-                call: RawCall::new(Collective::Barrier, 1),
-                input: None,
-                output: None,
-                in_place: InPlace::No,
-                bytes: None,
-            }),
-        }?;
-        let fills = self.args.collective != Collective::Broadcast || !self.is_root();
-        let Made { call, input, output, in_place, bytes } = made;
-        Ok(Taken { found: self.found, call, input, output, in_place, fills, bytes })
+            _ => Ok(Made::nothing()),
+        }
     }
 
     fn broadcast(&self) -> Decided<Made> {
@@ -359,10 +377,13 @@ impl Maker<'_> {
         Ok(Made { call, input, output, in_place, bytes: Some(self.of_all(part)?) })
     }
 
-    fn scatterv(&self) -> Decided<Made> {
+    fn scatterv(&self) -> Decided<Result<Made>> {
         let args = self.args;
         let parts = self.is_root().then(|| self.parts(&args.send).ok()).flatten();
-        let lengths = self.lengths_of_root(parts.as_ref().map(|(_, parts)| &parts.lengths))?;
+        let lengths = match self.lengths_of_root(parts.as_ref().map(|(_, parts)| &parts.lengths))? {
+            Ok(lengths) => lengths,
+            Err(error) => return Ok(Err(error)),
+        };
         let input = parts
             .map(|(datatype, parts)| args.send.parts_buffer(datatype, &parts, self.found.place, args.comm));
         let own = lengths[self.found.place.rank as usize];
@@ -371,19 +392,24 @@ impl Maker<'_> {
             false => Some(args.recv.buffer(self.datatype(&args.recv)?, own, self.found.place, args.comm, 1)),
         };
         let call = RawCall::new(Collective::Scatterv, 1).counts(&lengths).root(self.root()?);
-        Ok(Made { call, input, output, in_place: InPlace::No, bytes: Some(lengths.iter().sum()) })
+        let bytes = Some(lengths.iter().sum());
+        Ok(Ok(Made { call, input, output, in_place: InPlace::No, bytes }))
     }
 
-    fn gatherv(&self) -> Decided<Made> {
+    fn gatherv(&self) -> Decided<Result<Made>> {
         let args = self.args;
         let parts = self.is_root().then(|| self.parts(&args.recv).ok()).flatten();
-        let lengths = self.lengths_of_root(parts.as_ref().map(|(_, parts)| &parts.lengths))?;
+        let lengths = match self.lengths_of_root(parts.as_ref().map(|(_, parts)| &parts.lengths))? {
+            Ok(lengths) => lengths,
+            Err(error) => return Ok(Err(error)),
+        };
         let output = parts
             .map(|(datatype, parts)| args.recv.parts_buffer(datatype, &parts, self.found.place, args.comm));
         let input = self.input(lengths[self.found.place.rank as usize], 1)?;
         let in_place = if input.is_none() { InPlace::Own } else { InPlace::No };
         let call = RawCall::new(Collective::Gatherv, 1).counts(&lengths).root(self.root()?);
-        Ok(Made { call, input, output, in_place, bytes: Some(lengths.iter().sum()) })
+        let bytes = Some(lengths.iter().sum());
+        Ok(Ok(Made { call, input, output, in_place, bytes }))
     }
 
     fn alltoall(&self) -> Decided<Made> {
@@ -414,8 +440,8 @@ impl Maker<'_> {
         Ok(Made { call, input, output, in_place, bytes: None })
     }
 
-    /// The lengths that only the root knows, by a broadcast; nobody can wait for it in a call that is but started.
-    fn lengths_of_root(&self, own: Option<&Vec<usize>>) -> Decided<Vec<usize>> {
+    /// The lengths that only the root knows, by a broadcast, or its error; nobody can wait for it in a call that is but started.
+    fn lengths_of_root(&self, own: Option<&Vec<usize>>) -> Decided<Result<Vec<usize>>> {
         const UNKNOWN: u64 = u64::MAX;
         if self.tense == Tense::Started {
             return Err(Why::Counts);
@@ -429,8 +455,8 @@ impl Maker<'_> {
         // SAFETY: - the words are ours until the call is done
         let told = unsafe { self.found.comm.run_raw(&call, None, Some(span)) };
         match told {
-            Ok(()) if words[0] != UNKNOWN => Ok(words.into_iter().map(|word| word as usize).collect()),
-            _ => Err(Why::Argument),
+            Ok(()) if words[0] == UNKNOWN => Err(Why::Argument),
+            told => Ok(told.map(|()| words.into_iter().map(|word| word as usize).collect())),
         }
     }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use circulant::boot::mpi::abi::Handle;
@@ -27,12 +27,22 @@ pub struct Served {
     id: usize,
     /// How many calls were made on it, by collective; they are the same on all its ranks.
     calls: [AtomicU32; 32],
+    /// The program has freed its own.
+    freed: AtomicBool,
 }
 
 impl Served {
     /// The number of this call of a collective, from 0.
     pub fn next_call(&self, collective: u8) -> u32 {
         self.calls[collective as usize].fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The communicator whose error handler hears of a call in the background: after the program has freed its own, the world.
+    pub fn whose_handler(&self) -> Handle {
+        match self.freed.load(Ordering::Acquire) {
+            true => own::abi().map_or(self.handle, |abi| abi.comm_world),
+            false => self.handle,
+        }
     }
 }
 
@@ -213,7 +223,7 @@ fn put_down(handle: Handle, made: std::result::Result<(Communicator, Place), Uns
     // SAFETY: - the communicator is the program's, the keyval ours
     unsafe { own::set_attribute(handle, KEYVAL.load(Ordering::Relaxed), id as *mut c_void) };
     let (comm, place) = made?;
-    let served = Arc::new(Served { comm, handle, place, id, calls: Default::default() });
+    let served = Arc::new(Served { comm, handle, place, id, calls: Default::default(), freed: AtomicBool::new(false) });
     let found = NonNull::from(&*served);
     registry().0.get_or_insert_default().insert(id, served);
     Ok(found)
@@ -316,6 +326,7 @@ unsafe extern "C" fn copy(
 unsafe extern "C" fn delete(_: Handle, _: c_int, id: *mut c_void, _: *mut c_void) -> c_int {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     let gone = registry().0.as_mut().and_then(|all| all.remove(&(id as usize)));
+    gone.iter().for_each(|served| served.freed.store(true, Ordering::Release));
     OVER.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
     0
 }

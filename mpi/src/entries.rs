@@ -24,7 +24,7 @@ fn at_once(args: Args, own: impl FnOnce() -> c_int) -> c_int {
     let mut since = report::clock(world);
     let pass_on = || world.pass_on(args.collective, own);
     let (code, bytes, why) = match decide(world, &args, Tense::AtOnce) {
-        Ok(taken) if report::is_sample(world, &taken) => {
+        Ok(taken) if taken.well().is_ok() && report::is_sample(world, &taken) => {
             // What was decided, for which counts may have had to be asked for, is ours.
             since = report::clock(world);
             (pass_on(), taken.bytes, Some(Why::Sample))

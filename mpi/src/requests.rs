@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use circulant::boot::mpi::abi::{Handle, UNDEFINED};
+use circulant::error::Error;
 use libloading::os::unix::Library;
 
 use super::background::{self, Background};
@@ -354,6 +355,8 @@ pub unsafe extern "C" fn free(request: *mut c_void) -> c_int {
     let ours = unsafe { ours(1, request) };
     let code = finish(&ours);
     ours.iter().for_each(|one| background::forget(one.handle));
+    // SAFETY: - the program gives one request
+    background::is_freed(unsafe { read(request, 0) });
     // SAFETY: - the program's own call, as it made it
     first_error(code, unsafe { own::request_free(request) })
 }
@@ -363,11 +366,20 @@ pub unsafe extern "C" fn free(request: *mut c_void) -> c_int {
 #[unsafe(export_name = "MPI_Start")]
 pub unsafe extern "C" fn start(request: *mut c_void) -> c_int {
     // SAFETY: - the program gives one request
-    match unsafe { ours(1, request) }.first() {
+    let (ours, handle) = unsafe { (ours(1, request), read(request, 0)) };
+    match ours.first() {
         Some(one) => one.background.start(),
+        None if background::is_gone(handle) => too_late(),
         // SAFETY: - the program's own call, as it made it
         None => unsafe { own::start(request) },
     }
+}
+
+/// A prepared call of ours is started in MPI_Finalize, when the ranks have left each other.
+fn too_late() -> c_int {
+    let what = "a persistent collective is started after MPI_Finalize has begun";
+    let error = Error::argument("MPI_Start", what, "start it before");
+    world::fail(own::abi().map_or(0, |abi| abi.comm_world), &error)
 }
 
 /// # Safety
@@ -375,7 +387,9 @@ pub unsafe extern "C" fn start(request: *mut c_void) -> c_int {
 #[unsafe(export_name = "MPI_Startall")]
 pub unsafe extern "C" fn start_all(n: c_int, requests: *mut c_void) -> c_int {
     // SAFETY: - the program gives `n` requests
-    if unsafe { ours(n, requests) }.is_empty() {
+    let (ours, mut handles) =
+        unsafe { (ours(n, requests), (0..n.max(0) as usize).map(|index| read(requests, index))) };
+    if ours.is_empty() && !handles.any(background::is_gone) {
         // SAFETY: - the program's own call, as it made it
         return unsafe { own::start_all(n, requests) };
     }

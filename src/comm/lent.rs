@@ -52,7 +52,8 @@ impl Drop for Lent<'_> {
     fn drop(&mut self) {
         let Source::Unregistered(memory) = &mut self.source else { return };
         if memory.holders() > 1 {
-            let error = Error::transport("call", "it was cut off by a panic", "see its message");
+            let what = "its memory is in use, as it was cut off by a panic, or the provider does not let go";
+            let error = Error::transport("call", what, "see the panic's message; FI_LOG_LEVEL=warn tells of a provider");
             self.world.engine().give_up(error);
         }
         std::mem::replace(memory, Memory::nothing()).return_loan();

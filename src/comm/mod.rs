@@ -198,7 +198,7 @@ impl Communicator {
     /// Has `meanwhile` called by the threads of this process that wait in calls, again and again while nothing happens:
     /// for a library beside this one that others may wait for, and that has no thread of its own. Where each rank has a
     /// core to itself that is at every few looks after some microseconds, and it does not sleep; else some thousand times
-    /// a second. It must not make calls here.
+    /// a second. It must not make calls here; a panic of it is an error of the call that waits.
     pub fn while_waiting(&self, meanwhile: fn()) {
         self.world.engine().while_waiting(meanwhile);
     }

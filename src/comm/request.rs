@@ -78,7 +78,12 @@ impl Held {
         self
     }
 
+    /// What nobody has waited for lands first, if it is done; else it is still running, which is an error.
     pub(super) fn start(&self) -> Result<()> {
+        if self.due.load(Ordering::Relaxed) {
+            self.world.engine().check_at_rest(self.handle)?;
+            self.land();
+        }
         self.world.start(self.handle, || {
             self.before.iter().for_each(Move::make);
             self.due.store(true, Ordering::Relaxed);
@@ -114,6 +119,15 @@ impl Held {
             self.land();
         }
         Ok(done)
+    }
+
+    /// Waits, as its memory is somebody else's; not where that is [not needed](World::engine_at_the_end). An error has ended all
+    /// traffic, so that nobody has the memory; it is told by the next call.
+    pub(super) fn wait_at_the_end(&self) {
+        if let Some(engine) = self.world.engine_at_the_end() {
+            drop(engine);
+            self.wait().unwrap_or_default();
+        }
     }
 
     fn land(&self) {

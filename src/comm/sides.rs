@@ -74,10 +74,16 @@ enum Way {
         before: Option<Move>,
         ends: Ends<'static>,
         after: Option<Move>,
-        copy: Option<Workspace>,
+        copied: Option<Copied>,
     },
     /// In a workspace, which has all parts one after the other.
     Through { counts: Arc<[usize]>, input: Side, output: Side },
+}
+
+/// What goes out of a copy, as what comes in overwrites it.
+struct Copied {
+    workspace: Workspace,
+    moves: Vec<Move>,
 }
 
 impl Way {
@@ -87,7 +93,7 @@ impl Way {
         if let Source::Registered(region) = &mut source {
             region.is_rewritten |= before.is_some();
         }
-        Way::There { elements, before, ends: Ends::one(Cow::Owned(source)), after, copy: None }
+        Way::There { elements, before, ends: Ends::one(Cow::Owned(source)), after, copied: None }
     }
 }
 
@@ -95,8 +101,9 @@ impl Communicator {
     /// Makes a call at once on what its caller gave; see [`raw`](super::raw) for what that means.
     pub(super) fn between(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<()> {
         match self.way(call, input, output)? {
-            Way::There { elements, before, ends, after, copy: _copy } => {
-                before.iter().for_each(Move::make);
+            Way::There { elements, before, ends, after, copied } => {
+                let moves = copied.iter().flat_map(|copied| &copied.moves);
+                before.iter().chain(moves).for_each(Move::make);
                 self.carry_out(call, elements, ends)?;
                 after.iter().for_each(Move::make);
                 Ok(())
@@ -114,9 +121,12 @@ impl Communicator {
         prepared: bool,
     ) -> Result<Held> {
         match self.way(call, input, output)? {
-            Way::There { elements, before, ends, after, copy } => {
+            Way::There { elements, before, ends, after, copied } => {
                 let held = self.in_background(call, elements, ends, prepared)?;
-                Ok(held.with(before.into_iter().collect(), after.into_iter().collect(), copy))
+                let (moves, workspace) =
+                    copied.map(|copied| (copied.moves, copied.workspace)).unzip();
+                let before = before.into_iter().chain(moves.into_iter().flatten()).collect();
+                Ok(held.with(before, after.into_iter().collect(), workspace))
             }
             Way::Through { counts, input, output } => {
                 let workspace = self.world.workspace(counts.iter().sum::<usize>() * call.unit)?;
@@ -181,20 +191,33 @@ impl Communicator {
     fn exchanged(&self, call: &RawCall, input: Option<Given>, output: Option<Given>) -> Result<Way> {
         let output = given(call, output, "output")?;
         let elements = self.exchanged_elements(call, input.as_ref().unwrap_or(&output), &output)?;
-        let (input, before, copy) = match input {
-            Some(input) => (input, None, None),
+        let (input, copied) = match input {
+            Some(input) => (input, None),
             None => {
-                // What goes out is overwritten by what comes in, so it goes out of a copy: of no more of a window than the call has.
-                let bytes = call.bytes(output.elements)?;
-                let copy = self.world.workspace(bytes)?;
-                let source = Source::Registered(copy.region.clone());
-                let before = Move::part(&source, 0, &output.source, 0, bytes);
-                (Given { source, ..output.clone() }, Some(before), Some(copy))
+                let (copy, copied) = self.copied(call, &output)?;
+                (copy, Some(copied))
             }
         };
         let places = Places { sent: input.places, received: output.places };
         let ends = Ends { from: Cow::Owned(input.source), to: Some(Cow::Owned(output.source)), places };
-        Ok(Way::There { elements, before, ends, after: None, copy })
+        Ok(Way::There { elements, before: None, ends, after: None, copied })
+    }
+
+    /// A copy of what goes out in place: of no more of a window than the call has, and of parts without what is between them.
+    fn copied(&self, call: &RawCall, all: &Given) -> Result<(Given, Copied)> {
+        let parts = match (&call.counts, &all.places) {
+            (Counts::Pairs(sent, _), Some(places)) => places.iter().copied().zip(sent.iter().copied()).collect(),
+            _ => vec![(0, all.elements)],
+        };
+        let elements = parts.iter().map(|(_, count)| count).sum();
+        let workspace = self.world.workspace(call.bytes(elements)?)?;
+        let (source, unit, mut at) = (workspace.source(), call.unit, 0);
+        let mut moves = Vec::with_capacity(parts.len());
+        for (place, count) in parts.into_iter().filter(|&(_, count)| count > 0) {
+            moves.push(Move::part(&source, at * unit, &all.source, place * unit, count * unit));
+            at += count;
+        }
+        Ok((Given { source, elements, places: None }, Copied { workspace, moves }))
     }
 
     /// How many elements go out and come in together.

@@ -160,9 +160,12 @@ impl World {
 
     /// A window is no more. Its registration ends under the engine's lock: a transport serves one thread at a time.
     pub(super) fn drop_raw_window(&self, start: usize) {
-        let engine = self.engine_at_the_end();
-        self.raw_windows().remove(&start);
-        drop(engine);
+        // In a forked child a thread that is not there may have had the list.
+        if self.engine.is_own() {
+            let engine = self.engine_at_the_end();
+            self.raw_windows().remove(&start);
+            drop(engine);
+        }
     }
 
     fn raw_windows(&self) -> MutexGuard<'_, BTreeMap<usize, Region>> {

@@ -1,6 +1,7 @@
 //! How a thread waits for an operation: it carries the engine on, lets others in, or leaves it to another one.
 #![forbid(unsafe_code)]
 
+use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -157,7 +158,7 @@ impl Engine {
             Some(meanwhile) if self.patience.offers_its_own_core() => {
                 if turns.is_multiple_of(SOME) {
                     self.watch_all(handle)?;
-                    meanwhile();
+                    see_to(meanwhile)?;
                 }
                 Ok(())
             }
@@ -260,7 +261,7 @@ impl Engine {
     fn sleep(&mut self, handle: Handle) -> Result<()> {
         self.watch_all(handle)?;
         if let (Some(meanwhile), true) = (self.meanwhile, std::mem::replace(&mut self.napped, true)) {
-            meanwhile();
+            see_to(meanwhile)?;
         }
         self.nap(self.meanwhile.is_some())
     }
@@ -276,4 +277,13 @@ impl Engine {
         self.crowd.hush();
         slept
     }
+}
+
+/// Has it done. A panic there is not to leave what is under way as it is.
+fn see_to(meanwhile: fn()) -> Result<()> {
+    catch_unwind(meanwhile).map_err(|panic| {
+        // To drop it could panic again.
+        std::mem::forget(panic);
+        Error::transport("wait", "what was to be done while waiting panicked", "see its message")
+    })
 }

@@ -16,7 +16,8 @@
 //!     mass: f64,
 //! }
 //!
-//! let heavier = fold::commutative(|a: &Particle, b: &Particle| if a.mass >= b.mass { *a } else { *b });
+//! // Of equal masses the lower rank's, which is why the order counts.
+//! let heavier = fold::ordered(|a: &Particle, b: &Particle| if a.mass >= b.mass { *a } else { *b });
 //! assert_eq!(fold::of(heavier).unit(), 32);
 //! ```
 //!

@@ -45,7 +45,12 @@ impl<T: Element, O: Operator<T>> Typed<T, O> {
     fn elements(&self, mine: &mut [T], theirs: &[T], before: bool) -> Result<(), String> {
         // After a panic nobody looks at `mine`, which the operator has combined in part: the call fails.
         let folded = catch_unwind(AssertUnwindSafe(|| self.operator.fold(mine, theirs, before)));
-        folded.unwrap_or_else(|panic| Err(format!("the operator panicked: {}", words(&*panic))))
+        folded.unwrap_or_else(|panic| {
+            let why = format!("the operator panicked: {}", words(&*panic));
+            // To drop it could panic again.
+            std::mem::forget(panic);
+            Err(why)
+        })
     }
 
     /// Folds bytes, through copies where they do not begin as elements do.

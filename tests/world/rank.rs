@@ -18,7 +18,7 @@
 //! | `carrier` | says what carries puts, and why it is not shared memory |
 //! | `cramp` | allows this process no files, and so no shared memory |
 //! | `forbid` | from now on the kernel refuses this process to write other processes' memory |
-//! | `fork` | a child makes a call, which is refused, drops all that it has, and ends well |
+//! | `fork` | a child makes a call, which is refused, drops all that it has, a window too, and ends well |
 //! | `sleep` SECONDS | does something else |
 //! | `mark` FILE, `until` FILE | leaves a file; does something else until it is there |
 //! | `exit`, `panic`, `abort`, `kill`, `stop`, `hang` | ways to be of no more use |
@@ -120,11 +120,14 @@ impl Rank {
     }
 
     fn fork(&mut self) {
+        // Registered, with a provider that registers memory.
+        let window = self.comm().map(|comm| comm.window::<u8>(100_000).expect("there is memory"));
         // SAFETY: - the child has this thread alone, and uses nothing that another one may have had locked, but for memory,
         //           of which the C library sees to it
         let child = unsafe { libc::fork() };
         if child == 0 {
             let refused = self.comm().is_some_and(|comm| comm.barrier().is_err());
+            drop(window);
             self.comms.clear();
             // SAFETY: - nothing of the parent's is to run at the end
             unsafe { libc::_exit(i32::from(!refused)) };

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use circulant::algorithm;
 use circulant::algorithm::groups::Groups;
-use circulant::collective::Collective::{self, Barrier};
+use circulant::collective::Collective::{self, Alltoall, Barrier};
 use circulant::collective::Numbering;
 use fastrand::Rng;
 
@@ -174,7 +174,9 @@ impl Sequence {
         let fits = |entry: &&algorithm::Entry| {
             let keeps_order = ty != "matrix" || entry.ordered;
             let in_slots = !entry.exchanges || (count < 400 && self.ranks <= 48);
-            entry.fits(self.ranks) && entry.suits(&groups) && keeps_order && in_slots
+            // On their way blocks take several times as much, and no more than 8 MiB.
+            let short = collective != Alltoall || count * self.ranks as usize <= 16_384;
+            entry.fits(self.ranks) && entry.suits(&groups) && keeps_order && in_slots && short
         };
         let entries: Vec<&algorithm::Entry> = algorithm::of(collective).filter(fits).collect();
         let Some(entry) = self.chance.choice(&entries) else { return String::new() };

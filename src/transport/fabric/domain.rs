@@ -14,6 +14,7 @@ use sys::Functions;
 
 use super::info::{Info, meaning};
 use crate::error::{Error, Result};
+use crate::forks;
 use crate::transport::memory::Memory;
 use crate::transport::{Region, RemoteKey};
 
@@ -23,6 +24,8 @@ pub(super) struct Domain {
     library: &'static Functions,
     provider: String,
     mr_mode: c_int,
+    /// The process that it is of.
+    generation: u32,
 }
 
 /// What memory is registered for.
@@ -73,7 +76,14 @@ impl Domain {
         }
         check(library, &provider, "fi_domain", code)?;
         let gate = Mutex::new(Handles { fabric, domain, next_key: 1 });
-        Ok(Arc::new(Domain { gate, library, provider, mr_mode: info.domain().mr_mode }))
+        let (mr_mode, generation) = (info.domain().mr_mode, forks::here());
+        Ok(Arc::new(Domain { gate, library, provider, mr_mode, generation }))
+    }
+
+    /// Whether this is its process. In a forked child nothing of it is closed: what devices have of it is the parent's still, and
+    /// a thread that is not there may have been in it.
+    pub fn is_own(&self) -> bool {
+        self.generation == forks::generation()
     }
 
     /// Waits until no other thread calls into the domain.
@@ -171,6 +181,9 @@ pub(super) const LOG: &str = "set FI_LOG_LEVEL=warn, and libfabric tells why";
 
 impl Drop for Domain {
     fn drop(&mut self) {
+        if !self.is_own() {
+            return;
+        }
         let handles = self.enter();
         // SAFETY: - opened in `open`, closed once, the domain before its fabric
         //         - all that was opened from them held an `Arc` of self, and is closed
@@ -195,6 +208,9 @@ unsafe impl Sync for Registration {}
 
 impl Drop for Registration {
     fn drop(&mut self) {
+        if !self.domain.is_own() {
+            return;
+        }
         let entered = self.domain.enter();
         // SAFETY: - opened in `register`, closed once, before its domain
         let code = unsafe { sys::fi_close(self.mr.cast()) };

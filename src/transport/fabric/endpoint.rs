@@ -296,7 +296,7 @@ impl Endpoint {
     /// Closes it, or leaves it open where that is not to be, or cannot be: as long as a registration is bound to an
     /// endpoint some providers call it busy.
     fn end_once(&mut self) {
-        if std::mem::replace(&mut self.ended, true) {
+        if std::mem::replace(&mut self.ended, true) || !self.domain.is_own() {
             return;
         }
         if self.end == End::Closed && !self.close_in_order() {
