@@ -349,6 +349,90 @@ fn an_interrupt_is_passed_on() {
     }
 }
 
+/// Two ranks of a script, once each has left its number in this file.
+fn two_ranks(options: &[&str], file: &Path, script: &str) -> (Child, Vec<i32>) {
+    let script = format!("{}; while :; do sleep 0.01; done", script.replace('@', &file.display().to_string()));
+    let mut launcher = launcher(&[&["-n", "2"], options].concat(), &["sh", "-c", &script]);
+    let child = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pids = numbers(file, 2);
+    (child, pids)
+}
+
+#[test]
+fn a_signal_that_is_for_the_ranks_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo $$ >> @";
+    let (mut child, _) = two_ranks(&[], &folder.path().join("pids"), script);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    signal(&child, Signal::USR1);
+    assert_eq!([lines.next().unwrap(), lines.next().unwrap()], ["one", "one"]);
+    signal(&child, Signal::USR2);
+    assert_eq!([lines.next().unwrap(), lines.next().unwrap()], ["two", "two"]);
+    let output = child.wait_with_output().unwrap();
+    // A shell may say what has become of its own child.
+    assert!(code(&output) == 0 && !err(&output).contains("circulant"), "{output:?}");
+}
+
+/// Waits until a process is in one of these states.
+fn wait_for_state(pid: i32, states: &[char]) {
+    let start = Instant::now();
+    loop {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        if stat[stat.rfind(')').unwrap() + 2..].starts_with(states) {
+            return;
+        }
+        assert!(start.elapsed() < PATIENCE, "{stat}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_job_that_is_stopped_stops_with_its_ranks_and_goes_on_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (child, pids) =
+        two_ranks(&[], &folder.path().join("pids"), "trap 'exit 0' USR1; echo $$ >> @");
+    let all: Vec<i32> = pids.into_iter().chain([child.id() as i32]).collect();
+    signal(&child, Signal::TSTP);
+    all.iter().for_each(|&pid| wait_for_state(pid, &['T']));
+    signal(&child, Signal::CONT);
+    all.iter().for_each(|&pid| wait_for_state(pid, &['R', 'S']));
+    signal(&child, Signal::USR1);
+    let output = child.wait_with_output().unwrap();
+    // A shell may say what has become of its own child.
+    assert!(code(&output) == 0 && !err(&output).contains("circulant"), "{output:?}");
+}
+
+#[test]
+fn ranks_have_as_long_to_end_as_they_are_given() {
+    let folder = tempfile::tempdir().unwrap();
+    for (grace, saves) in [("60", true), ("0", false)] {
+        let script = "trap 'sleep 3; echo saved; exit 0' TERM; echo $$ >> @";
+        let (child, pids) = two_ranks(&["--grace", grace], &folder.path().join(grace), script);
+        signal(&child, Signal::TERM);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(out(&output), if saves { "saved\n".repeat(2) } else { String::new() });
+        assert_all_gone(&pids);
+    }
+}
+
+#[test]
+fn orphans_that_have_ended_are_no_processes_any_more() {
+    let script = "(true & echo $! > /dev/fd/3) 3>&1 | { read orphan; i=0
+                  while test -d /proc/$orphan; do sleep 0.05; i=$((i + 1)); test $i -lt 1000 || exit 9; done; }";
+    assert_eq!(code(&run(&["-n", "2"], script)), 0);
+}
+
+#[test]
+fn labelled_output_that_cannot_be_written_is_a_failure() {
+    for script in ["echo one", "while :; do echo one; done"] {
+        let mut launcher = launcher(&["-n", "2", "--label"], &["sh", "-c", script]);
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = launcher.stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(code(&output), 1);
+        assert!(err(&output).contains("cannot be written: No space left"), "{}", err(&output));
+    }
+}
+
 #[test]
 fn a_launcher_that_is_killed_leaves_no_rank() {
     let folder = tempfile::tempdir().unwrap();
@@ -418,8 +502,10 @@ fn ranks_find_each_other_through_the_launcher() {
     for size in [1, 2, 5, 33] {
         let output = run_ranks(&["-n", &size.to_string()], None);
         assert_eq!(code(&output), 0, "{}", err(&output));
+        // One alone has nobody to find.
+        let how = if size == 1 { "a" } else { "PMI-1" };
         for rank in 0..size {
-            assert!(out(&output).contains(&format!("{rank} of {size} by PMI-1")), "{}", out(&output));
+            assert!(out(&output).contains(&format!("{rank} of {size} by {how}")), "{}", out(&output));
         }
     }
 }

@@ -115,8 +115,11 @@ impl<'a> Variables<'a> {
         if let Some(choice) = self.rendezvous()? {
             return Ok(choice);
         }
-        if let Some(choice) = self.pmi1()? {
-            return Ok(choice);
+        match self.pmi1()? {
+            // It needs no word of the launcher's, who may have no more for a second program, as Slurm has.
+            Some(Choice::Pmi1Socket { place: Place { size: 1, .. }, .. }) => return Ok(Choice::Single),
+            Some(choice) => return Ok(choice),
+            None => {}
         }
         self.refuse_pmi_without_socket()?;
         if let Some(choice) = self.pmix()? {
@@ -243,8 +246,9 @@ impl<'a> Variables<'a> {
         Ok(Some(value))
     }
 
+    /// None also where it is empty.
     fn text(&self, name: &str) -> Option<String> {
-        (self.0)(name)
+        (self.0)(name).filter(|value| !value.is_empty())
     }
 }
 
@@ -308,7 +312,7 @@ mod tests {
     #[test]
     fn mpi_goes_first_unless_a_way_is_named() {
         let left = |name: &'static str| {
-            Variables::new(move |asked| (asked == name).then(String::new)).leave_it_to_mpi()
+            Variables::new(move |asked| (asked == name).then(|| "x".to_owned())).leave_it_to_mpi()
         };
         assert!(left("PMI_FD") && left("PMIX_RANK"));
         assert!(!left("CIRCULANT_BOOT") && !left("CIRCULANT_RENDEZVOUS"));
@@ -318,6 +322,10 @@ mod tests {
     fn an_inherited_socket_comes_with_rank_and_size() {
         let choice = choose(&[("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "3"), ("PMIX_RANK", "2")]);
         assert_eq!(choice.unwrap(), Choice::Pmi1Socket { fd: 7, place: at(2, 3) });
+        let alone = [("PMI_FD", "7"), ("PMI_RANK", "0"), ("PMI_SIZE", "1")];
+        assert_eq!(choose(&alone).unwrap(), Choice::Single);
+        let asked = [&alone[..], &[("CIRCULANT_BOOT", "pmi1")]].concat();
+        assert_eq!(choose(&asked).unwrap(), Choice::Pmi1Socket { fd: 7, place: at(0, 1) });
     }
 
     #[test]
@@ -361,7 +369,8 @@ mod tests {
         assert!(
             refusal(&[("CIRCULANT_BOOT", "pmi9")]).contains("CIRCULANT_BOOT is 'pmi9'; it is one of single")
         );
-        assert!(refusal(&[("CIRCULANT_BOOT", "")]).contains("CIRCULANT_BOOT is ''"));
+        // As not set.
+        assert_eq!(choose(&[("CIRCULANT_BOOT", ""), ("CIRCULANT_RENDEZVOUS", "")]).unwrap(), Choice::Single);
     }
 
     #[test]

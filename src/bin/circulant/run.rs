@@ -2,9 +2,10 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::Outcome;
-use circulant::boot::launcher::Job;
+use circulant::boot::launcher::{GRACE, Job};
 use circulant::locality::binding::Bind;
 
 /// Start N ranks of a command on this machine, and end them together.
@@ -51,6 +52,14 @@ pub struct Arguments {
     #[arg(long, overrides_with = "label")]
     no_label: bool,
 
+    /// How long ranks have to end after SIGTERM, or a signal that is passed on, before SIGKILL
+    ///
+    /// SIGINT, SIGTERM, SIGHUP and SIGQUIT that the launcher gets go to all ranks and end the job; a second one does
+    /// so at once. A batch system that ends a job waits for some time of its own (Slurm: KillWait), which
+    /// this should not exceed. SIGUSR1 and SIGUSR2 go to all ranks and end nothing.
+    #[arg(long, value_name = "SECONDS", default_value_t = GRACE.as_secs_f64(), value_parser = seconds)]
+    grace: f64,
+
     /// The command that every rank runs, and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -68,9 +77,15 @@ impl Arguments {
             args: words.collect(),
             env: vec![],
             label: self.label && !self.no_label,
+            grace: Duration::try_from_secs_f64(self.grace).unwrap_or(Duration::MAX),
         };
         Ok(job.run().map(ExitCode::from)?)
     }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let is_one = |seconds: &f64| (0.0..=1e6).contains(seconds);
+    text.parse().ok().filter(is_one).ok_or_else(|| "give seconds, from 0 to 1000000".to_owned())
 }
 
 /// What a rank is bound to.

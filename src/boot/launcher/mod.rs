@@ -8,7 +8,8 @@
 //! have a moment for their own last words ([`LAST_WORDS`]), then SIGTERM, then after [`GRACE`] SIGKILL.
 //! Signals go to whole process groups; what has left its group is found among the orphans, which Linux
 //! hands to the launcher. If the launcher itself is killed, the kernel kills the ranks; what these have
-//! started is then out of reach.
+//! started is then out of reach, and so is a rank whose command is setuid, or has capabilities of its own: Linux forgets for such
+//! a program whose end is to be its own.
 //!
 //! | file | what |
 //! |---|---|
@@ -43,7 +44,7 @@ pub const LAST_WORDS: Duration = Duration::from_secs(2);
 /// it, is taken for the first that failed.
 pub const DYING: Duration = Duration::from_millis(30);
 
-/// How long a rank has between SIGTERM and SIGKILL.
+/// How long a rank has between SIGTERM and SIGKILL, unless a job says otherwise.
 pub const GRACE: Duration = Duration::from_secs(2);
 
 /// Files that the launcher has open beside its ranks'.
@@ -73,6 +74,8 @@ pub struct Job {
     /// Whether each line of output begins with its rank: `[3] text`. If not, the ranks write straight to
     /// this process's output.
     pub label: bool,
+    /// How long ranks that are to end have between SIGTERM, or a signal that is passed on to them, and SIGKILL; [`GRACE`] is usual.
+    pub grace: Duration,
 }
 
 impl Job {
@@ -80,8 +83,9 @@ impl Job {
     /// rank that failed, 128 + n for signal n; 127 for a command that does not exist, 126 for one that
     /// cannot be started. What failed is said on stderr.
     ///
-    /// While it runs, SIGINT and SIGTERM are passed on to the ranks, and this process should start no
-    /// other children: orphans that are left at the end are taken for the job's.
+    /// While it runs, SIGINT and SIGTERM are passed on to the ranks and end the job, as do SIGHUP and SIGQUIT if they were not
+    /// ignored; SIGUSR1 and SIGUSR2 are passed on, and SIGTSTP and SIGCONT stop the ranks, too, and let them go on. This
+    /// process should start no other children: orphans that are left at the end are taken for the job's.
     ///
     /// # Errors
     /// [`Error::Argument`] for impossible numbers, before anything is started; [`Error::Boot`] when this
@@ -146,7 +150,7 @@ mod tests {
 
     fn error(ranks: u32, nodes: Option<u32>) -> String {
         let (command, args, env) = ("true".into(), vec![], vec![]);
-        Job { ranks, nodes, bind: None, command, args, env, label: false }.run().unwrap_err().to_string()
+        Job { ranks, nodes, bind: None, command, args, env, label: false, grace: GRACE }.run().unwrap_err().to_string()
     }
 
     #[test]

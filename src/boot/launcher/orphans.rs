@@ -15,28 +15,58 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_
 
 /// How often one looks whether they are gone.
 const LOOK: Duration = Duration::from_millis(5);
+/// How long after a child has ended one looks whether it was an orphan, as that takes a look at all processes.
+const REAP: Duration = Duration::from_secs(1);
+/// How long one looks after SIGKILL, however short the grace.
+const LAST_LOOKS: Duration = Duration::from_secs(2);
 
 /// Orphans among this process's descendants become its children, until this is dropped.
 pub(super) struct Orphans {
     /// Children that were there before. Nobody reaps them, so that their numbers stay theirs.
     others: HashSet<Pid>,
+    /// When one looks for those that have ended, as one may have.
+    look_at: Option<Instant>,
 }
 
 impl Orphans {
     pub(super) fn adopt() -> Result<Self> {
         set_child_subreaper(Some(getpid()))?;
-        Ok(Orphans { others: children().collect() })
+        Ok(Orphans { others: children().collect(), look_at: None })
+    }
+
+    /// A child has ended, perhaps one of them.
+    pub(super) fn may_have_ended(&mut self) {
+        self.look_at.get_or_insert_with(|| Instant::now() + REAP);
+    }
+
+    /// When one looks for those that have ended, if one has to.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// When it is time, takes leave of those that have ended: in a long job there may be more of them than there may be processes.
+    pub(super) fn reap(&mut self, is_a_rank: impl Fn(Pid) -> bool) {
+        if self.look_at.take_if(|at| *at <= Instant::now()).is_some() {
+            for child in self.children().filter(|&child| !is_a_rank(child)) {
+                let _ = waitpid(Some(child), WaitOptions::NOHANG);
+            }
+        }
+    }
+
+    fn children(&self) -> impl Iterator<Item = Pid> {
+        children().filter(|child| !self.others.contains(child))
     }
 
     /// Ends all children of this process since then: SIGTERM, and after `grace` SIGKILL. The orphans of those become
-    /// children in turn, so one looks until there is none.
-    pub(super) fn end_all(&self, grace: Duration) {
+    /// children in turn, so one looks until there is none, or, as some cannot be ended by us, for twice that time: then they are
+    /// what is given.
+    pub(super) fn end_all(&self, grace: Duration) -> Vec<Pid> {
         let patience = Instant::now() + grace;
         let mut asked = HashSet::new();
         loop {
-            let children: Vec<_> = children().filter(|child| !self.others.contains(child)).collect();
-            if children.is_empty() {
-                return;
+            let children: Vec<_> = self.children().collect();
+            if children.is_empty() || Instant::now() > patience + grace + LAST_LOOKS {
+                return children;
             }
             for child in children {
                 if Instant::now() > patience {

@@ -85,6 +85,11 @@ impl Sinks {
         self.all().for_each(Sink::pour);
     }
 
+    /// Why something could not be written, if that is so.
+    pub(super) fn failure(&self) -> Option<Errno> {
+        self.out.failure.or_else(|| self.err.as_ref()?.failure)
+    }
+
     /// Forgets what nobody takes.
     pub(super) fn give_up(&mut self) {
         self.all().for_each(Sink::close);
@@ -96,8 +101,10 @@ pub(super) struct Sink {
     handle: Box<dyn AsFd>,
     is_socket: bool,
     text: VecDeque<u8>,
-    /// Nobody reads it any more.
+    /// Nobody reads it any more, or it cannot be written.
     closed: bool,
+    /// Why it cannot.
+    failure: Option<Errno>,
 }
 
 impl Sink {
@@ -111,7 +118,7 @@ impl Sink {
             },
             _ => Box::new(handle),
         };
-        Sink { handle, is_socket, text: VecDeque::new(), closed: false }
+        Sink { handle, is_socket, text: VecDeque::new(), closed: false, failure: None }
     }
 
     /// Takes text over, behind what waits already.
@@ -133,7 +140,10 @@ impl Sink {
             match written {
                 Ok(count) => drop(self.text.drain(..count)),
                 Err(Errno::AGAIN | Errno::INTR) => return,
-                Err(_) => self.close(),
+                Err(error) => {
+                    self.failure = Some(error).filter(|&error| error != Errno::PIPE && error != Errno::CONNRESET);
+                    self.close();
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Signals as readable sockets, so that one poll waits for them and for everything else.
 //!
 //! It never runs anything in a signal handler but a write to its own socket. What was ignored when the launcher started
-//! stays so: `nohup` must keep working.
+//! stays so, as `nohup` must keep working; but for SIGINT and SIGTERM, by which a job can always be ended.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Result};
@@ -9,7 +9,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{
+    SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2,
+};
 use signal_hook::low_level::{pipe, unregister};
 
 use crate::threads;
@@ -53,11 +55,20 @@ impl Drop for Signal {
     }
 }
 
-/// The signals that the launcher passes on.
+/// The signals by which a job is ended, once the ranks have them.
 pub(super) fn interrupts() -> Result<Vec<Signal>> {
+    [SIGINT, SIGTERM].into_iter().chain(heeded([SIGHUP, SIGQUIT])).map(Signal::new).collect()
+}
+
+/// The signals that are for the ranks alone, to do with as they like, and those by which a shell stops a job and lets it go on.
+pub(super) fn messages() -> Result<Vec<Signal>> {
+    heeded([SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT]).map(Signal::new).collect()
+}
+
+/// Those that are not ignored.
+fn heeded<const N: usize>(numbers: [i32; N]) -> impl Iterator<Item = i32> {
     let ignored = ignored();
-    let from_terminal = [SIGHUP, SIGQUIT].into_iter().filter(|number| ignored >> (number - 1) & 1 == 0);
-    [SIGINT, SIGTERM].into_iter().chain(from_terminal).map(Signal::new).collect()
+    numbers.into_iter().filter(move |number| ignored >> (number - 1) & 1 == 0)
 }
 
 /// The signal that a child has ended, or was stopped.

@@ -5,18 +5,18 @@
 #![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::deaths::Deaths;
 use super::orphans::Orphans;
 use super::output::{Sinks, Stream};
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
-use super::{DYING, GRACE, Job, LAST_WORDS, line, refused, say};
+use super::{DYING, Job, LAST_WORDS, line, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
 use crate::boot::socket::{may_have_open, raise_files, timespec};
 use crate::error::Result;
@@ -39,8 +39,11 @@ pub(super) struct Supervisor {
     deaths: Deaths,
     sinks: Sinks,
     interrupts: Vec<Caught>,
+    messages: Vec<Caught>,
     child_ended: Caught,
     timetable: Timetable,
+    /// How long a rank has between SIGTERM, or an interrupt, and SIGKILL.
+    grace: Duration,
     /// When output that nobody takes is forgotten: some time after an interrupt.
     forget_at: Option<Instant>,
     /// The exit code of the first failure.
@@ -57,8 +60,10 @@ impl Supervisor {
             deaths: Deaths::of_nobody(),
             sinks: Sinks::new(),
             interrupts: signals::interrupts().map_err(|error| refused("signals", error))?,
+            messages: signals::messages().map_err(|error| refused("signals", error))?,
             child_ended: signals::child_ended().map_err(|error| refused("signals", error))?,
             timetable: Timetable::Running,
+            grace: job.grace,
             forget_at: None,
             failure: None,
         };
@@ -84,10 +89,13 @@ impl Supervisor {
             self.wait()?;
             self.note_stops();
             self.pass_interrupts_on();
+            self.pass_messages_on();
             self.serve();
             self.note_ends();
+            self.note_lost_output();
             self.keep_the_timetable();
         }
+        self.note_lost_output();
         Ok(self.failure.unwrap_or(0))
     }
 
@@ -132,8 +140,9 @@ impl Supervisor {
             Timetable::Running | Timetable::Killed => None,
         };
         let forget = self.forget_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let step = step.into_iter().chain(forget).min();
-        let signals = self.interrupts.iter().chain([&self.child_ended]);
+        let reap = self.orphans.look_at().map(|at| at.saturating_duration_since(Instant::now()));
+        let step = step.into_iter().chain(forget).chain(reap).min();
+        let signals = self.interrupts.iter().chain(&self.messages).chain([&self.child_ended]);
         let mut fds: Vec<_> = signals.map(|signal| PollFd::new(signal, PollFlags::IN)).collect();
         for process in &self.processes {
             fds.extend(process.pmi.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
@@ -160,10 +169,32 @@ impl Supervisor {
             }
             self.fail(End::Signal(number).code(), format!("{} came, ending all ranks", name_of(number)));
             self.signal_all(Signal::from_named_raw(number).unwrap_or(Signal::TERM));
-            self.forget_at = Some(Instant::now() + 2 * GRACE);
+            self.forget_at = Some(Instant::now() + 2 * self.grace);
             // Whoever interrupts a job that is ending already does not want to wait for its grace.
             self.timetable =
-                Timetable::KillAt(Instant::now() + if again { Default::default() } else { GRACE });
+                Timetable::KillAt(Instant::now() + if again { Default::default() } else { self.grace });
+        }
+    }
+
+    /// What the ranks make of them is theirs. A shell stops this process only, as ranks have groups of their own.
+    fn pass_messages_on(&mut self) {
+        for index in 0..self.messages.len() {
+            if !self.messages[index].came() {
+                continue;
+            }
+            let signal = Signal::from_named_raw(self.messages[index].number).unwrap_or(Signal::CONT);
+            self.signal_all(signal);
+            if signal == Signal::TSTP {
+                // It may be refused to nobody.
+                let _ = kill_process(getpid(), Signal::STOP);
+            }
+        }
+    }
+
+    /// Output that cannot be written is a failure, as it would be where ranks write themselves; but not where nobody reads it.
+    fn note_lost_output(&mut self) {
+        if let Some(error) = self.sinks.failure() {
+            self.fail(1, format!("the output of ranks cannot be written: {error}"));
         }
     }
 
@@ -232,7 +263,11 @@ impl Supervisor {
     }
 
     fn note_ends(&mut self) {
-        self.child_ended.came();
+        if self.child_ended.came() {
+            self.orphans.may_have_ended();
+        }
+        let processes = &self.processes;
+        self.orphans.reap(|child| processes.iter().any(|process| process.pid() == child));
         let mut ended = self.just_ended();
         ended.iter().for_each(|&index| self.hear_out(index));
         // One that is killed may take longer to end than others to notice and to leave with an error.
@@ -309,7 +344,7 @@ impl Supervisor {
         match self.timetable {
             Timetable::TermAt(at) if at <= now => {
                 self.signal_all(Signal::TERM);
-                self.timetable = Timetable::KillAt(now + GRACE);
+                self.timetable = Timetable::KillAt(now + self.grace);
             }
             Timetable::KillAt(at) if at <= now => {
                 self.signal_all(Signal::KILL);
@@ -317,7 +352,7 @@ impl Supervisor {
             }
             // Something that a rank left behind still has its output; it may finish, but not for ever.
             Timetable::Running if self.have_all_ended() => {
-                self.timetable = Timetable::TermAt(now + GRACE);
+                self.timetable = Timetable::TermAt(now + self.grace);
             }
             _ => {}
         }
@@ -349,6 +384,10 @@ impl Drop for Supervisor {
         for process in self.processes.iter_mut().filter(|process| process.end.is_some()) {
             process.reap();
         }
-        self.orphans.end_all(GRACE);
+        let left = self.orphans.end_all(self.grace);
+        if !left.is_empty() {
+            let pids: Vec<_> = left.iter().map(|pid| pid.as_raw_nonzero().to_string()).collect();
+            say(format_args!("process {} of a rank's could not be ended", pids.join(", ")));
+        }
     }
 }

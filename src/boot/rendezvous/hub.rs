@@ -166,6 +166,9 @@ impl Hub {
             if let Some(error) = visitor.link.end() {
                 return Err(gone(rank, &error, &self.call()));
             }
+            if visitor.link.socket.received().len() > CARD_BYTES {
+                return Err(nonsense(rank, "more than it was asked for", &self.call()));
+            }
         }
         Ok(())
     }
@@ -199,14 +202,17 @@ impl Hub {
             return Ok(Verdict::Stranger);
         }
         let Some(rank) = guest.known else { return Ok(Verdict::Undecided) };
-        match guest.link.take(CARD_BYTES) {
+        let mut said = guest.link.take(CARD_BYTES);
+        while matches!(said, Ok(Some((Kind::Welcome, _)))) {
             // It stays: more is to come.
-            Ok(Some((Kind::Welcome, _))) => self.judge(guest),
+            said = guest.link.take(CARD_BYTES);
+        }
+        match said {
+            Ok(None | Some((Kind::Welcome, _))) => Ok(Verdict::Undecided),
             Ok(Some((Kind::Cards, payload))) => match Introduction::read(&payload) {
                 Some(introduction) => Ok(Verdict::Enters(rank, introduction)),
                 None => Err(nonsense(rank, "half an introduction", &self.call())),
             },
-            Ok(None) => Ok(Verdict::Undecided),
             // It has given up, and says so to its own user.
             Ok(Some((Kind::Error, _))) => Ok(Verdict::Stranger),
             Err(what) => Err(nonsense(rank, &what, &self.call())),

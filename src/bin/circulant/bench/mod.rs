@@ -11,7 +11,7 @@ mod timing;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use circulant::boot::launcher::Job;
+use circulant::boot::launcher::{GRACE, Job};
 use circulant::collective::Collective;
 use circulant::comm::settings::Settings;
 use circulant::comm::wanted::Wanted;
@@ -151,7 +151,7 @@ impl World {
         let Some(ranks) = self.ranks else { return Ok(None) };
         let command = std::env::current_exe().map_or("circulant".into(), Into::into);
         let args = without_ranks(std::env::args().skip(1)).into_iter().map(Into::into).collect();
-        let job = Job { ranks, nodes: self.nodes, bind: None, command, args, env: vec![], label: false };
+        let job = Job { ranks, nodes: self.nodes, bind: None, command, args, env: vec![], label: false, grace: GRACE };
         job.run().map(ExitCode::from).map(Some)
     }
 
