@@ -1,4 +1,4 @@
-//! One block from rank 0 to another rank and back, while all others rest: what a put costs on this network.
+//! One block from a rank to another one and back, while all others rest: what a put costs on this network.
 //!
 //! Not a collective that users call: the number of blocks follows from what it measures.
 
@@ -9,6 +9,8 @@ use crate::rank::{Place, Rank};
 pub struct PingPong {
     /// Whose side it is.
     pub place: Place,
+    /// Who begins.
+    pub one: Rank,
     /// The other rank.
     pub peer: Rank,
 }
@@ -34,7 +36,7 @@ impl Plan for PingPong {
     }
 
     fn round(&self, i: u32) -> Round {
-        let (put, arrival) = if i == 0 { self.leg(0, self.peer) } else { self.leg(self.peer, 0) };
+        let (put, arrival) = if i == 0 { self.leg(self.one, self.peer) } else { self.leg(self.peer, self.one) };
         let needs = if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) };
         Round { put, arrival, needs, landing: Landing::Store }
     }

@@ -25,6 +25,15 @@ pub enum Carrier {
     Mixed(Box<Mixed>, Network),
 }
 
+/// Which ranks share memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// All of them.
+    All,
+    /// Those of each node.
+    OfNodes,
+}
+
 /// What is known of a carrier that goes over libfabric.
 #[derive(Debug, Clone)]
 pub struct Network {
@@ -96,9 +105,13 @@ impl Carrier {
         self.network().and_then(|network| network.without_shm.as_deref())
     }
 
-    /// Whether all ranks share memory.
-    pub fn is_shared_by_all(&self) -> bool {
-        self.network().is_none()
+    /// Who shares memory, if anybody does.
+    pub fn sharing(&self) -> Option<Sharing> {
+        match self {
+            Carrier::Shm(_) => Some(Sharing::All),
+            Carrier::Fabric(..) => None,
+            Carrier::Mixed(..) => Some(Sharing::OfNodes),
+        }
     }
 
     fn network(&self) -> Option<&Network> {

@@ -192,14 +192,14 @@ impl Communicator {
         Ok((workspace, into, out_of))
     }
 
-    /// A ping-pong of `bytes` bytes between rank 0 and another one.
-    pub(super) fn probe(&self, window: &Window<u8>, peer: Rank, bytes: usize) -> Result<()> {
+    /// A ping-pong of `bytes` bytes between two ranks.
+    pub(super) fn probe(&self, window: &Window<u8>, (one, peer): (Rank, Rank), bytes: usize) -> Result<()> {
         let signature = Signature { bytes: bytes as u64, blocks: 1, ..Signature::bare(Collective::Probe) };
         let task = Task {
             communicator: self.number,
             signature,
             group: None,
-            plan: Box::new(PingPong { place: self.place, peer }),
+            plan: Box::new(PingPong { place: self.place, one, peer }),
             layout: Box::new(Partition::even(bytes as u64, 1)),
             // It sleeps as long calls do, whose blocks its times are for.
             pace: Pace {

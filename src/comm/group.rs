@@ -55,7 +55,8 @@ impl Communicator {
         let made = self.make(group, colour.is_some(), (reserved, number), &everybody, |own| {
             let mut all = vec![0; own.len() * self.size() as usize];
             all[own.len() * self.rank() as usize..][..own.len()].copy_from_slice(own);
-            self.run(&mut all, Call::allgather())?;
+            // The others are amid the split.
+            self.run(&mut all, Call::allgather()).map_err(|error| self.give_up(error))?;
             Ok(all.chunks(own.len()).map(<[u64]>::to_vec).collect())
         })?;
         Ok(colour.map(|_| made))
@@ -146,16 +147,19 @@ impl Communicator {
         if !self.all_wide {
             self.connect(place, &group, everybody, exchange)?;
         }
+        let groups = Arc::new(self.world.groups(&group));
+        let within = self.costs_within.filter(|_| groups.count() == 1);
         Ok(Communicator {
             world: Arc::clone(&self.world),
             place,
             number,
-            groups: Arc::new(self.world.groups(&group)),
+            groups,
             hierarchy: self.hierarchy,
             group: Some(group),
             graph: Arc::new(Graph::new(place.size)),
             all_wide: self.all_wide,
-            costs: self.costs,
+            costs: within.unwrap_or(self.costs),
+            costs_within: self.costs_within,
             max_put: self.max_put,
             about: self.about.clone(),
         })
@@ -213,6 +217,12 @@ impl Communicator {
         self.group.as_ref().map_or(rank, |group| group[rank as usize])
     }
 
+    /// Ends all traffic for an error, of which all ranks hear, and gives it back.
+    pub(super) fn give_up(&self, error: Error) -> Error {
+        self.world.engine().give_up(error.clone());
+        error
+    }
+
     /// Gives the new group's ranks channels to their neighbours, where they have none. `everybody` who exchanges, by
     /// ranks of the world, takes part.
     fn connect(
@@ -237,7 +247,9 @@ impl Communicator {
         let missing: Vec<Rank> =
             peers.into_iter().filter(|rank| lacks.contains(rank) || is_lacked_by(rank)).collect();
         let own = self.world.engine().add_channels(&missing)?;
-        let all = exchange(&encode(&own))?;
+        // Others may count on these channels as soon as they have heard of them.
+        let told = exchange(&encode(&own));
+        let all = if missing.is_empty() { told? } else { told.map_err(|error| self.give_up(error))? };
         let there = |rank: Rank| {
             let found = everybody.iter().position(|&other| other == rank)?;
             decode(&all[found]).there(me)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::call::Call;
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Sharing};
 use super::channels::{self, Banks};
 use super::meeting::Meeting;
 use super::settings::Settings;
@@ -57,13 +57,13 @@ struct Word {
 pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> {
     let place = meeting.place();
     let limits = settings.limits();
-    let Joined { engine, without_shm, shared } = match place.size {
-        1 => Joined { engine: alone(limits)?, without_shm: None, shared: true },
+    let Joined { engine, without_shm, memory } = match place.size {
+        1 => Joined { engine: alone(limits)?, without_shm: None, memory: Some(Sharing::All) },
         _ => among_others(&mut meeting, settings, limits)?,
     };
     let (boot, nodes, crowded) = (meeting.boot(), meeting.nodes(), meeting.ranks_per_core() > 1.0);
     let begin = meeting.begin();
-    let crowd = meeting.ranks_per_core();
+    let crowd = meeting.ranks_per_core_of_most();
     let task = |engine: &Engine| Ok(barrier_task(engine.place(), WORLD, None, Collective::Finalize));
     let layout = Some(meeting.layout().clone());
     let farewell = Farewell { task, exchange: meeting.into_exchange() };
@@ -71,7 +71,8 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let world = World::new(engine, layout, hierarchy, settings.progress, Some(farewell))?;
     let mut comm = Communicator::new(world, place);
     comm.number = JOINING;
-    comm.costs = costs(&comm, settings.costs, crowd, shared)?;
+    comm.costs = costs(&comm, settings.costs, crowd, memory == Some(Sharing::All))?;
+    comm.costs_within = costs_within(&comm, settings.costs, memory)?;
     comm.number = WORLD;
     comm.world.engine().has_joined(JOINING);
     comm.about = About { boot, nodes, crowded, without_shm, joined: begin.elapsed() };
@@ -89,8 +90,8 @@ struct Joined {
     engine: Engine,
     /// Why it does without shared memory, if so.
     without_shm: Option<String>,
-    /// Whether all ranks share memory; all say the same.
-    shared: bool,
+    /// Who shares memory; all say the same.
+    memory: Option<Sharing>,
 }
 
 fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> Result<Joined> {
@@ -110,10 +111,10 @@ fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> R
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
-    let (without_shm, shared) = (carrier.without_shm().map(str::to_owned), carrier.is_shared_by_all());
+    let (without_shm, memory) = (carrier.without_shm().map(str::to_owned), carrier.sharing());
     let mut engine = Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core())?;
     engine.limit_puts(max_put);
-    Ok(Joined { engine, without_shm, shared })
+    Ok(Joined { engine, without_shm, memory })
 }
 
 /// The ranks at a skip's distance after this one.
@@ -131,64 +132,95 @@ const LONGEST_PROBE: usize = 1 << 22;
 /// one and 40 with another, probably as they lie on one core or on two.
 const SEVERAL: usize = 8;
 
-/// What puts cost, as it is `given`, or else measured; of what was measured, and of the crowd, all take rank 0's word.
+/// What puts cost, as it is `given`, or else measured. The crowd all know alike.
 fn costs(comm: &Communicator, given: Option<PutCosts>, crowd: f64, shared: bool) -> Result<Costs> {
-    let mut word = [crowd.clamp(1.0, 1e6)];
-    comm.run(&mut word, Call::broadcast(0))?;
-    let [crowd] = word;
-    let own = match given {
+    let crowd = crowd.clamp(1.0, 1e6);
+    let costs = match given {
         Some(given) => given,
         None if comm.size() == 1 => PutCosts::default(),
-        None => measure(comm, if crowd > 1.0 { SEVERAL } else { 1 })?,
+        None => {
+            let several = if crowd > 1.0 { SEVERAL } else { 1 };
+            measure(comm, 0, &measured_with(comm.layout(), comm.size(), several))?
+        }
     };
-    let mut word = [own.put(), own.byte()];
-    comm.run(&mut word, Call::broadcast(0))?;
-    let [put, byte] = word;
-    Ok(Costs { crowd, shared, ..Costs::of(PutCosts::measured(put, byte)) })
+    Ok(Costs { crowd, shared, ..Costs::of(costs) })
 }
 
-/// What a put and a byte cost; rank 0 measures the one with up to so many ranks, the other with the first of them.
-fn measure(comm: &Communicator, peers: usize) -> Result<PutCosts> {
-    let peers = measured_with(comm.layout(), comm.size(), peers);
+/// What they cost within nodes, where ranks share memory there and not elsewhere; nothing where all has been said by what is given.
+fn costs_within(
+    comm: &Communicator,
+    given: Option<PutCosts>,
+    memory: Option<Sharing>,
+) -> Result<Option<Costs>> {
+    let pair = comm.layout().and_then(|layout| pair_of_a_node(layout, comm.size()));
+    match (given, memory, pair) {
+        (None, Some(Sharing::OfNodes), Some([one, other])) => {
+            let costs = measure(comm, one, &[other])?;
+            Ok(Some(Costs { crowd: comm.costs.crowd, shared: true, ..Costs::of(costs) }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// What a put and a byte cost; one rank measures the one with some others, the other with the first of them, and all take
+/// its word.
+fn measure(comm: &Communicator, one: Rank, peers: &[Rank]) -> Result<PutCosts> {
     let room = match comm.rank() {
-        rank if [0, peers[0]].contains(&rank) => LONGEST_PROBE,
+        rank if [one, peers[0]].contains(&rank) => LONGEST_PROBE,
         rank => usize::from(peers.contains(&rank)),
     };
     let window = comm.window::<u8>(room)?;
-    let shorts = peers.iter().map(|&peer| one_way(comm, &window, peer, 1, 20)).collect::<Result<Vec<_>>>()?;
+    let one_way = |peer, bytes, times| one_way(comm, &window, (one, peer), bytes, times);
+    let shorts = peers.iter().map(|&peer| one_way(peer, 1, 20)).collect::<Result<Vec<_>>>()?;
     let mut bytes = PROBE;
     let byte = loop {
-        let long = one_way(comm, &window, peers[0], bytes, 5)?;
+        let long = one_way(peers[0], bytes, 5)?;
         let mut verdict = [long - shorts[0], f64::from(u8::from(long > 5.0 * shorts[0]))];
-        comm.run(&mut verdict, Call::broadcast(0))?;
+        comm.run(&mut verdict, Call::broadcast(one))?;
         if verdict[1] != 0.0 || bytes == LONGEST_PROBE {
             break verdict[0] / bytes as f64;
         }
         bytes = (bytes * 8).min(LONGEST_PROBE);
     };
     let short = shorts.iter().sum::<f64>() / shorts.len() as f64;
-    Ok(PutCosts::measured(short * 1e6, byte * 1e9))
+    let own = PutCosts::measured(short * 1e6, byte * 1e9);
+    let mut word = [own.put(), own.byte()];
+    comm.run(&mut word, Call::broadcast(one))?;
+    let [put, byte] = word;
+    Ok(PutCosts::measured(put, byte))
 }
 
 /// With whom rank 0 measures, `most` of them at most: the first of other nodes among those that it has wide channels to, or, where
-/// none of these is on another, of its own.
+/// none of these is on another, the first of another at all; where there is one node, the first.
 fn measured_with(layout: Option<&Layout>, size: u32, most: usize) -> Vec<Rank> {
-    let mut peers = channels::wide(Place { rank: 0, size });
-    let is_far = |rank: Rank| layout.is_some_and(|layout| layout.node(rank) != layout.node(0));
-    if peers.iter().any(|&rank| is_far(rank)) {
-        peers.retain(|&rank| is_far(rank));
-    }
-    peers.truncate(most);
-    peers
+    let wide = channels::wide(Place { rank: 0, size });
+    let is_far = |&rank: &Rank| layout.is_some_and(|layout| layout.node(rank) != layout.node(0));
+    let far = wide.iter().copied().filter(is_far).take(most).collect::<Vec<_>>();
+    let any_far = || (0..size).find(is_far).map(|rank| vec![rank]);
+    Some(far).filter(|far| !far.is_empty()).or_else(any_far).unwrap_or_else(|| wide.into_iter().take(most).collect())
+}
+
+/// The first rank that has another on its node, and the first of these, if possible of those that it has a wide channel to.
+fn pair_of_a_node(layout: &Layout, size: u32) -> Option<[Rank; 2]> {
+    let one = (0..size).find(|&rank| layout.ranks_of(layout.node(rank)).len() > 1)?;
+    let others = || layout.ranks_of(layout.node(one)).iter().copied().filter(|&rank| rank != one);
+    let wide = channels::wide(Place { rank: one, size });
+    others().find(|other| wide.contains(other)).or_else(|| others().next()).map(|other| [one, other])
 }
 
 /// Half the least time of some ping-pongs, in seconds. Others only add to it; the first, which makes
 /// connections, does not count.
-fn one_way(comm: &Communicator, window: &Window<u8>, peer: Rank, bytes: usize, times: u32) -> Result<f64> {
+fn one_way(
+    comm: &Communicator,
+    window: &Window<u8>,
+    pair: (Rank, Rank),
+    bytes: usize,
+    times: u32,
+) -> Result<f64> {
     let mut least = f64::INFINITY;
     for round in 0..=times {
         let start = Instant::now();
-        comm.probe(window, peer, bytes)?;
+        comm.probe(window, pair, bytes)?;
         if round > 0 {
             least = least.min(start.elapsed().as_secs_f64() / 2.0);
         }
@@ -217,5 +249,20 @@ mod tests {
         let peer = with(&halves, 1)[0];
         assert!(peer >= 50 && channels::wide(Place { rank: 0, size: 100 }).contains(&peer));
         assert_eq!(measured_with(None, 4, 1), [1]);
+        let one_apart: Vec<_> = (0..49).map(|rank| if rank == 20 { "b" } else { "a" }).collect();
+        assert_eq!(with(&one_apart, 8), [20], "over a narrow channel rather than in memory");
+    }
+
+    #[test]
+    fn costs_within_nodes_are_measured_on_the_first_that_several_ranks_share() {
+        let pair = |nodes: &[&str]| {
+            let layout = Layout::new(nodes.iter().map(|&node| (node, Seat::default())));
+            pair_of_a_node(&layout, nodes.len() as u32)
+        };
+        assert_eq!(pair(&["a", "b", "c"]), None);
+        assert_eq!(pair(&["a", "b", "c", "b"]), Some([1, 3]));
+        let dealt: Vec<_> = (0..100).map(|rank| if rank % 2 == 0 { "a" } else { "b" }).collect();
+        let [one, other] = pair(&dealt).unwrap();
+        assert!(one == 0 && other % 2 == 0 && channels::wide(Place { rank: 0, size: 100 }).contains(&other));
     }
 }

@@ -17,6 +17,7 @@ use crate::addresses::{self, Address, Hosts};
 use crate::boot::{self, Exchange};
 use crate::error::{Error, Result};
 use crate::locality::layout::{Domains, Layout};
+use crate::locality::cpus::Cpus;
 use crate::locality::machine::Seat;
 use crate::locality::node::Host;
 use crate::rank::{Place, Rank};
@@ -24,7 +25,7 @@ use crate::select::PutCosts;
 use crate::transport::shm::Way;
 
 /// Two ranks whose numbers differ do not understand each other: cards, notices, slots, schedules.
-pub const WIRE: u16 = 21;
+pub const WIRE: u16 = 22;
 const MAGIC: &[u8] = b"circulant";
 /// Of a host with more, the first are told.
 const MOST_ADDRESSES: usize = 16;
@@ -44,14 +45,25 @@ struct Whereabouts {
     machine: String,
     network: String,
     addresses: Vec<Address>,
+    container: String,
     node: String,
     seat: Seat,
+    cores: Cores,
     job: u64,
     provider: Option<String>,
     shm_copy: Option<Way>,
     domains: Option<Domains>,
     leaders: Option<u32>,
     costs: Option<PutCosts>,
+}
+
+/// How many cores a process has at a time.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Cores {
+    /// Those that it may run on.
+    allowed: usize,
+    /// Of these, as many as its container may use.
+    at_once: usize,
 }
 
 /// The second card: how to reach it, and what the caller tells.
@@ -78,6 +90,7 @@ impl Meeting {
 
     fn since(begin: Instant, mut exchange: Box<dyn Exchange>, settings: &Settings) -> Result<Meeting> {
         let everybody = swap(&mut *exchange, &Whereabouts::own(settings))?;
+        agree_on_versions(&everybody)?;
         agree_on_settings(&everybody)?;
         let layout = Layout::new(everybody.iter().map(|other| (other.node.as_str(), other.seat)));
         Ok(Meeting { begin, exchange, everybody, layout })
@@ -142,11 +155,14 @@ impl Meeting {
 
     /// The ranks that may run where this rank may, over its cores.
     pub fn ranks_per_core(&self) -> f64 {
-        let own = &self.everybody[self.place().rank as usize];
-        let of_own =
-            |other: &&Whereabouts| (&other.machine, other.seat.cpus) == (&own.machine, own.seat.cpus);
-        let crowd = self.everybody.iter().filter(of_own).count();
-        crowd as f64 / std::thread::available_parallelism().map_or(1, usize::from) as f64
+        crowds(&self.everybody)[self.place().rank as usize]
+    }
+
+    /// The same of most ranks: the median, of which all know the same.
+    pub fn ranks_per_core_of_most(&self) -> f64 {
+        let mut crowds = crowds(&self.everybody);
+        crowds.sort_by(f64::total_cmp);
+        crowds[crowds.len() / 2]
     }
 
     /// How many ranks of this machine, whatever nodes they are said to be of, run where they share this rank's last-level
@@ -189,14 +205,16 @@ impl Meeting {
 
 impl Whereabouts {
     fn own(settings: &Settings) -> Whereabouts {
-        let Host { machine, network, node } = Host::own();
+        let Host { machine, network, container, node } = Host::own();
         Whereabouts {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             machine,
             network,
             addresses: addresses::of_this_host().into_iter().take(MOST_ADDRESSES).collect(),
+            container,
             node,
             seat: Seat::own(),
+            cores: Cores::own(),
             job: fastrand::u64(..),
             provider: settings.provider.clone(),
             shm_copy: settings.shm_copy,
@@ -204,6 +222,44 @@ impl Whereabouts {
             leaders: settings.leaders,
             costs: settings.costs,
         }
+    }
+}
+
+impl Cores {
+    fn own() -> Cores {
+        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+        Cores { allowed: Cpus::of_this_thread().map_or(at_once, |cpus| cpus.len().max(1)), at_once }
+    }
+}
+
+/// For each rank those that share its cores, over these: ranks that may run on the same ones, and ranks of one container, which
+/// may use some of them at a time.
+fn crowds(everybody: &[Whereabouts]) -> Vec<f64> {
+    let machine = |one: &Whereabouts| (one.machine.clone(), one.seat.cpus);
+    let container = |one: &Whereabouts| (one.container.clone(), one.seat.cpus);
+    let (mut on_machine, mut in_container) = (HashMap::new(), HashMap::new());
+    for one in everybody {
+        *on_machine.entry(machine(one)).or_insert(0) += 1;
+        *in_container.entry(container(one)).or_insert(0) += 1;
+    }
+    let crowd = |one: &Whereabouts| {
+        let Cores { allowed, at_once } = one.cores;
+        let shares = [(on_machine[&machine(one)], allowed), (in_container[&container(one)], at_once)];
+        let shares = shares.map(|(ranks, cores): (u32, usize)| f64::from(ranks) / cores.max(1) as f64);
+        shares[0].max(shares[1])
+    };
+    everybody.iter().map(crowd).collect()
+}
+
+/// Other versions may choose other algorithms, though they speak alike.
+fn agree_on_versions(everybody: &[Whereabouts]) -> Result<()> {
+    let first = &everybody[0].version;
+    match everybody.iter().position(|other| other.version != *first) {
+        None => Ok(()),
+        Some(rank) => Err(Error::boot(
+            format!("rank 0 is of version {first}, rank {rank} of {}", everybody[rank].version),
+            "start the same version on all ranks",
+        )),
     }
 }
 
@@ -296,6 +352,31 @@ mod tests {
         );
         let words = format!("rank 3 speaks version {} of the wire format, this rank {WIRE}", WIRE + 1);
         assert!(error.contains(&words), "{error}");
+    }
+
+    /// A rank of a machine and container there, which may use so many of 8 cores at a time.
+    fn on(machine: &str, container: &str, at_once: usize) -> Whereabouts {
+        let settings = Settings::default();
+        let (machine, container) = (machine.to_owned(), format!("{machine} {container}"));
+        let cores = Cores { allowed: 8, at_once };
+        Whereabouts { machine, container, cores, ..Whereabouts::own(&settings) }
+    }
+
+    #[test]
+    fn ranks_share_the_cores_of_their_machine_and_what_their_container_may_use_of_them() {
+        let pods: Vec<_> = ["a", "b", "c", "d"].map(|pod| on("one", pod, 1)).to_vec();
+        assert_eq!(crowds(&pods), [1.0; 4], "each has a core");
+        let full: Vec<_> = (0..16).map(|_| on("one", "a", 8)).chain([on("two", "a", 8)]).collect();
+        assert_eq!((crowds(&full)[0], crowds(&full)[16]), (2.0, 0.125));
+        let tight: Vec<_> = (0..4).map(|_| on("one", "a", 2)).collect();
+        assert_eq!(crowds(&tight), [2.0; 4]);
+    }
+
+    #[test]
+    fn another_version_is_named() {
+        let other = Whereabouts { version: "9.9.9".to_owned(), ..on("one", "a", 1) };
+        let error = agree_on_versions(&[on("one", "a", 1), other]).unwrap_err().to_string();
+        assert!(error.contains(", rank 1 of 9.9.9; start the same version"), "{error}");
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub struct Communicator {
     /// Whether all pairs of ranks of the world have wide channels.
     all_wide: bool,
     costs: Costs,
+    /// The same of communicators whose ranks are on one node, where only these share memory.
+    costs_within: Option<Costs>,
     /// The most bytes of a put.
     max_put: u64,
     about: About,
@@ -190,6 +192,7 @@ impl Communicator {
             hierarchy,
             all_wide: channels::all_wide(place.size),
             costs: Costs::default(),
+            costs_within: None,
             max_put,
             about: About::default(),
         }

@@ -362,10 +362,17 @@ impl Communicator {
         let most: usize = counts.iter().map(|count| count.div_ceil(segments)).sum();
         let workspace = self.world.workspace(most * call.unit)?;
         for segment in 0..segments {
-            let one = self.segment(call, counts, (segment, segments), &workspace, input, output)?;
-            one.before.iter().for_each(Move::make);
-            self.carry_out(&one.call, one.elements, one.ends)?;
-            one.after.iter().for_each(Move::make);
+            let made = self.segment(call, counts, (segment, segments), &workspace, input, output).and_then(|one| {
+                one.before.iter().for_each(Move::make);
+                self.carry_out(&one.call, one.elements, one.ends)?;
+                one.after.iter().for_each(Move::make);
+                Ok(())
+            });
+            match made {
+                // The others are amid the call, which this rank cannot take up again.
+                Err(error) if segment > 0 => return Err(self.give_up(error)),
+                made => made?,
+            }
         }
         Ok(())
     }

@@ -14,6 +14,8 @@ pub struct Host {
     pub machine: String,
     /// The network namespace: whose loopback it is.
     pub network: String,
+    /// The machine's container, or what is outside of all: the same for all processes that can share memory.
+    pub container: String,
     /// The node: the same for all processes that can share memory, and are not to pretend otherwise.
     pub node: String,
 }
@@ -25,14 +27,15 @@ impl Host {
     }
 
     fn divided(pretended: String) -> Host {
-        let machine = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-        let machine = machine.trim().to_owned();
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        // Where that is not shown, hosts are told from each other by their names.
+        let machine = if boot.trim().is_empty() { name.clone() } else { boot.trim().to_owned() };
         // Of another user namespace's processes the kernel shows nothing, though they be the same user's.
         let [network, processes, shared, users] = ["net", "pid", "ipc", "user"].map(namespace);
-        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let all = [&name, &machine, &network, &processes, &shared, &users, &pretended];
-        let node = all.map(String::as_str).join(" ");
-        Host { machine, network, node }
+        let container = [&name, &machine, &network, &processes, &shared, &users].map(String::as_str).join(" ");
+        let node = format!("{container} {pretended}");
+        Host { machine, network, container, node }
     }
 }
 
@@ -51,6 +54,7 @@ mod tests {
         assert_eq!(whole, again);
         assert!(whole.node != zero.node && zero.node != one.node);
         assert_eq!((&zero.machine, &zero.network), (&one.machine, &one.network));
+        assert_eq!(zero.container, one.container);
         assert!(zero.node.contains(&zero.machine), "two hosts are never one node");
     }
 }
