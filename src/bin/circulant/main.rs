@@ -11,8 +11,10 @@ mod plot;
 mod run;
 mod schedule;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use circulant::boot::Variables;
 use circulant::error::Error;
@@ -109,9 +111,24 @@ fn refusal_of_a_rank(rank: Rank, refusal: &clap::Error) -> String {
 #[allow(unsafe_code)]
 fn complete_environment() {
     for (name, value) in fabric::lacking(|name| std::env::var(name).ok()) {
+        if name == fabric::ROOM {
+            HAS_MADE_ROOM.store(true, Ordering::Relaxed);
+        }
         // SAFETY: - no other thread reads the environment: this is the first line of main, and neither
         //           the runtime nor a dependency has started one (libfabric is loaded later)
         unsafe { std::env::set_var(name, value) }
+    }
+}
+
+/// Whether this process has said how much room rxm makes, for a job that it is itself a rank of, and not the user.
+static HAS_MADE_ROOM: AtomicBool = AtomicBool::new(false);
+
+/// What ranks that this process starts have in their environment beside its own: room for so many, unless the user has said how
+/// much there is to be.
+fn variables_of_ranks(ranks: u32) -> Vec<(OsString, OsString)> {
+    match std::env::var_os(fabric::ROOM) {
+        Some(_) if !HAS_MADE_ROOM.load(Ordering::Relaxed) => vec![],
+        _ => vec![(fabric::ROOM.into(), fabric::room_for(ranks).to_string().into())],
     }
 }
 

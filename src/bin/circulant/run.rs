@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::{Outcome, variables_of_ranks};
 use circulant::boot::launcher::{GRACE, Job};
 use circulant::locality::binding::Bind;
 
@@ -75,7 +75,7 @@ impl Arguments {
             bind: self.bind.bind(),
             command: words.next().unwrap_or_default(),
             args: words.collect(),
-            env: vec![],
+            env: variables_of_ranks(self.ranks),
             label: self.label && !self.no_label,
             grace: Duration::try_from_secs_f64(self.grace).unwrap_or(Duration::MAX),
         };

@@ -15,7 +15,7 @@ mod quirks;
 mod wait;
 
 pub use provider::{Choice, Considered, Request, choose, considered, lacking, version};
-pub use quirks::ENVIRONMENT;
+pub use quirks::{ROOM, room_for};
 
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use circulant_libfabric_sys as sys;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, tell};
 use crate::rank::{Place, Rank};
 use crate::threads;
 use crate::transport::memory::Memory;
@@ -35,7 +35,7 @@ use domain::{Access, Domain, LOG};
 use doormat::Doormat;
 use endpoint::{BATCH, Batch, Endpoint, QUEUE, SEGMENTS, Write, Written};
 use flight::Flight;
-use quirks::End;
+use quirks::{End, lacks_room};
 use wait::Waiter;
 
 /// The most puts under way, whatever the provider would take: enough to fill any pipe.
@@ -112,6 +112,7 @@ impl Fabric {
             let what = format!("{} addresses for {} ranks", addresses.len(), self.place.size);
             return Err(Error::argument("connect", what, "give the address of every rank, in rank order"));
         }
+        self.see_room()?;
         let addresses: Vec<_> = match &mut self.doormat {
             Some(doormat) => doormat.learn(addresses)?,
             None => addresses.iter().map(Vec::as_slice).collect(),
@@ -122,6 +123,20 @@ impl Fabric {
             .map(|(rank, address)| endpoint.insert(rank, address))
             .collect::<Result<_>>()?;
         self.files = names::files(self.domain.provider(), &addresses);
+        Ok(())
+    }
+
+    fn see_room(&self) -> Result<()> {
+        let set = std::env::var(ROOM).ok();
+        let Some(what) = lacks_room(self.domain.provider(), self.place.size, set.as_deref()) else {
+            return Ok(());
+        };
+        let cure = format!("set {ROOM}={} on all ranks", room_for(self.place.size));
+        match (set, self.place.rank) {
+            (None, _) => return Err(Error::transport("connect", what, cure)),
+            (Some(_), 0) => tell(format!("{what}; {cure}")),
+            _ => {}
+        }
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use circulant_libfabric_sys as sys;
 use sys::Functions;
 
 use super::info::{Info, Wanted, bit_names, meaning};
-use super::quirks::{ENVIRONMENT, Offer, QUIRKS, Quirk, Reach, meant_by};
+use super::quirks::{Offer, QUIRKS, Quirk, ROOM, Reach, meant_by, room_for};
 use crate::addresses::Hosts;
 use crate::error::{Error, Result};
 
@@ -282,14 +282,25 @@ fn forbids(filter: &str, provider: &str) -> bool {
     if excludes { parts.any(listed) } else { !filter.is_empty() && !parts.next().is_some_and(listed) }
 }
 
+/// By which launchers tell how many ranks there are.
+const RANKS: [&str; 6] = [
+    "CIRCULANT_SIZE",
+    "PMI_SIZE",
+    "OMPI_COMM_WORLD_SIZE",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
+    "WORLD_SIZE",
+];
+
 /// What the environment should hold before the first call into libfabric, where it holds it not yet:
 /// names and values for whoever owns the process to set, as a library should not.
 ///
-/// Beside [`ENVIRONMENT`]: `FI_PROVIDER=tcp`, which may have been set for an MPI library, means native
-/// TCP, which was called `net` until 1.x and would be hidden there; a name that is of no use does no harm.
+/// Where it is known how many ranks there are, [room](ROOM) for as many. And `FI_PROVIDER=tcp`, which may have been set for an
+/// MPI library, means native TCP, which was called `net` until 1.x and would be hidden there; a name that is of no use does no harm.
 pub fn lacking(variable: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)> {
-    let unset = ENVIRONMENT.iter().filter(|(name, _)| variable(name).is_none());
-    let mut lacking: Vec<_> = unset.map(|&(name, value)| (name, value.to_owned())).collect();
+    let mut told = RANKS.iter().filter_map(|name| variable(name)?.parse().ok());
+    let ranks: Option<u32> = told.next().filter(|_| variable(ROOM).is_none());
+    let mut lacking: Vec<_> = ranks.map(|ranks| (ROOM, room_for(ranks).to_string())).into_iter().collect();
     if variable("FI_PROVIDER").as_deref() == Some("tcp") {
         lacking.push(("FI_PROVIDER", "tcp,net".to_owned()));
     }
@@ -423,8 +434,11 @@ mod tests {
         let with = |set: &[(&str, &str)]| {
             lacking(|name| set.iter().find(|pair| pair.0 == name).map(|pair| pair.1.to_owned()))
         };
-        assert_eq!(with(&[]), [("FI_UNIVERSE_SIZE", "64".to_owned())]);
-        assert_eq!(with(&[("FI_UNIVERSE_SIZE", "9"), ("FI_PROVIDER", "shm")]), []);
+        assert_eq!(with(&[]), []);
+        assert_eq!(with(&[("PMI_SIZE", "3")]), [("FI_UNIVERSE_SIZE", "64".to_owned())]);
+        let several = [("SLURM_NTASKS", "9"), ("SLURM_STEP_NUM_TASKS", "500"), ("PMI_SIZE", "x")];
+        assert_eq!(with(&several), [("FI_UNIVERSE_SIZE", "500".to_owned())]);
+        assert_eq!(with(&[("FI_UNIVERSE_SIZE", "9"), ("FI_PROVIDER", "shm"), ("PMI_SIZE", "3")]), []);
         let widened = [("FI_PROVIDER", "tcp,net".to_owned())];
         assert_eq!(with(&[("FI_UNIVERSE_SIZE", "9"), ("FI_PROVIDER", "tcp")]), widened);
     }

@@ -101,7 +101,7 @@ pub(super) const QUIRKS: [Quirk; 13] = [
     // known to work. By its source: messages carry no notice before 2.1; each segment is written by itself with the same
     // data, so that each would bring one; nothing is sent of no bytes; and a put that brings one is reported here as if it were.
     Quirk { words: &["opx"], names: &["opx"], since: 2 << 16 | 1, gathers: false, bare: false, echoes: true, ..PLAIN },
-    // Cuts notices to 32 bits; a small device cannot hold rxm's queue for 256 peers (see ENVIRONMENT).
+    // Cuts notices to 32 bits; a small device cannot hold rxm's queue for 256 peers (see ROOM).
     // One close in some thirty crashes in rxm, while the peer closes too; what is deregistered is safe without it.
     Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], waits: Waits::Descriptor, end: End::LeftOpen, ..PLAIN },
     // Without hardware here nobody has seen its descriptor work.
@@ -122,11 +122,29 @@ pub(super) const QUIRKS: [Quirk; 13] = [
     Quirk { words: &["udp"], names: &["udp"], offer: Offer::Never("it has no RMA"), reach: Reach::Internet, ..PLAIN },
 ];
 
-/// Variables that must be in the environment before the first call, where the user has not set them.
+/// For how many peers rxm makes room in its device's completion queue.
 ///
-/// rxm asks its device for a completion queue with 128 entries for each of so many peers, 256 unless
-/// told; Soft-RoCE has 32767, and refuses. A peer beyond the number costs nothing but this room.
-pub const ENVIRONMENT: [(&str, &str); 1] = [("FI_UNIVERSE_SIZE", "64")];
+/// It asks for 128 entries for each of them; Soft-RoCE has 32767, and refuses the usual number. Each connection takes its share
+/// for good: where there are more than twice so many, nothing is sent any more, to nobody (6 ranks with room for 2, in a virtual
+/// machine; by the source of libfabric's verbs provider each endpoint reserves its receives in the queue).
+pub const ROOM: &str = "FI_UNIVERSE_SIZE";
+/// How many there are if nothing is set.
+const USUAL_ROOM: u32 = 256;
+/// Smaller jobs have room for so many: what Soft-RoCE can hold.
+const LEAST_ROOM: u32 = 64;
+
+/// What [`ROOM`] should be in a job of so many ranks.
+pub fn room_for(ranks: u32) -> u32 {
+    ranks.max(LEAST_ROOM)
+}
+
+/// Where a job may need more connections than rxm has room for: a sentence. By what the user has set it is a warning, as a program may
+/// speak with few; else an error.
+pub(super) fn lacks_room(provider: &str, ranks: u32, set: Option<&str>) -> Option<String> {
+    let room = set.and_then(|set| set.parse().ok()).unwrap_or(USUAL_ROOM);
+    let lacks = provider == "verbs;ofi_rxm" && ranks.saturating_sub(1) > room.saturating_mul(2);
+    lacks.then(|| format!("{provider} stops where one of {ranks} ranks has connections to more than {}", room * 2))
+}
 
 /// The provider that a user's word means.
 pub(super) fn meant_by(word: &str) -> Option<&'static Quirk> {
@@ -136,6 +154,15 @@ pub(super) fn meant_by(word: &str) -> Option<&'static Quirk> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_has_more_connections_than_there_is_room_for_is_known() {
+        let lacks = |ranks, set| lacks_room("verbs;ofi_rxm", ranks, set).is_some();
+        assert!(!lacks(513, None) && lacks(514, None));
+        assert!(!lacks(514, Some("300")) && lacks(6, Some("2")) && !lacks(5, Some("2")) && lacks(514, Some("x")));
+        assert_eq!(lacks_room("tcp", 10_000, None), None);
+        assert_eq!([1, 64, 1000].map(room_for), [64, 64, 1000]);
+    }
 
     #[test]
     fn every_word_means_one_provider() {
