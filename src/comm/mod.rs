@@ -407,8 +407,8 @@ impl Communicator {
     /// # Errors
     /// Arguments that do not fit this rank's buffer or communicator (nothing is sent then); ranks that do not
     /// agree on the call; an operator that fails or panics on any rank (all ranks hear of it); a rank that is
-    /// lost; a wait beyond [`Settings`]' limit. After any but the first the communicator is of no more use. Also bytes that have come and
-    /// are no value of the type, which are zeroed, and break nothing else.
+    /// lost; a wait beyond [`Settings`]' limit. After any but the first the world is of no more use, with all its communicators. Also
+    /// bytes that have come and are no value of the type, which are zeroed, and break nothing else.
     pub fn run<T: Element>(&self, data: &mut [T], call: impl AsCall<T>) -> Result<()> {
         let call = &call.as_call().raw;
         let elements = call.elements_of(data.len(), self.place)?;
@@ -431,7 +431,7 @@ impl Communicator {
     }
 
     /// Starts a call that goes on in this process's calls; the request gives the window back. Requests may
-    /// be waited for in any order. See [`run`](Self::run).
+    /// be waited for in any order. See [`run`](Self::run); with any error the window is given up.
     pub fn start<T: Element>(&self, window: Window<T>, call: impl AsCall<T>) -> Result<Request<T>> {
         let call = &call.as_call().raw;
         let elements = self.check_window(call, &window)?;
@@ -442,7 +442,7 @@ impl Communicator {
     }
 
     /// Prepares a call that is then started many times, without a word about memory at any start but the
-    /// first. See [`run`](Self::run).
+    /// first. See [`run`](Self::run); with any error the window is given up.
     pub fn prepare<T: Element>(&self, window: Window<T>, call: impl AsCall<T>) -> Result<Prepared<T>> {
         let call = &call.as_call().raw;
         let elements = self.check_window(call, &window)?;

@@ -102,7 +102,8 @@ pub(super) const QUIRKS: [Quirk; 13] = [
     // data, so that each would bring one; nothing is sent of no bytes; and a put that brings one is reported here as if it were.
     Quirk { words: &["opx"], names: &["opx"], since: 2 << 16 | 1, gathers: false, bare: false, echoes: true, ..PLAIN },
     // Cuts notices to 32 bits; a small device cannot hold rxm's queue for 256 peers (see ROOM).
-    // One close in some thirty crashes in rxm, while the peer closes too; what is deregistered is safe without it.
+    // One close in some thirty crashes in rxm, while the peer closes too; what is deregistered is safe without it, but for what
+    // libfabric's cache keeps registered.
     Quirk { words: &["verbs", "verbs;ofi_rxm"], names: &["verbs;ofi_rxm"], waits: Waits::Descriptor, end: End::LeftOpen, ..PLAIN },
     // Without hardware here nobody has seen its descriptor work.
     Quirk { words: &["efa"], names: &["efa"], ..PLAIN },
