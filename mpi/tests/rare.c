@@ -145,6 +145,30 @@ static void from_bottom(void)
     free(counts), free(places), free(all);
 }
 
+/* Parts of which each is memory of its own, with nothing between them that could be read, in an all-to-all in place. */
+static void apart(void)
+{
+    int (*alltoallv)(const void *, const MPI_Count *, const MPI_Aint *, MPI_Datatype, void *, const MPI_Count *,
+                     const MPI_Aint *, MPI_Datatype, MPI_Comm) = function("MPI_Alltoallv_c");
+    enum { PAGE = 4096, STEP = 1 << 24 };
+    MPI_Count *counts = calloc(p, sizeof *counts);
+    MPI_Aint *places = calloc(p, sizeof *places);
+    char *all = mmap(NULL, (size_t)p * STEP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int bad = 0;
+    for (int r = 0; r < p; r++) {
+        int *part = (int *)(all + (size_t)r * STEP);
+        mprotect(part, PAGE, PROT_READ | PROT_WRITE);
+        part[0] = 10 * me + r;
+        counts[r] = sizeof *part;
+        MPI_Get_address(part, &places[r]);
+    }
+    alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, MPI_BOTTOM, counts, places, MPI_BYTE, MPI_COMM_WORLD);
+    for (int r = 0; r < p; r++) bad |= *(int *)(all + (size_t)r * STEP) != 10 * r + me;
+    check(!bad, "an all-to-all in place with nothing between its parts");
+    munmap(all, (size_t)p * STEP);
+    free(counts), free(places);
+}
+
 /* Types of addresses: what lies there is packed. */
 static void types_of_addresses(void)
 {
@@ -347,6 +371,7 @@ static int at_the_end(MPI_Comm comm, int key, void *value, void *extra)
     check(!bad && last == MPI_REQUEST_NULL, "a broadcast that is waited for in MPI_Finalize");
     if (last_prepared == MPI_REQUEST_NULL) return MPI_SUCCESS;
     MPI_Wait(&last_prepared, MPI_STATUS_IGNORE);
+    check(MPI_Start(&last_prepared) != MPI_SUCCESS, "a prepared reduction can be started in MPI_Finalize");
     MPI_Request_free(&last_prepared);
     check(sums[0] == p && sums[1] == p, "a prepared reduction that is waited for in MPI_Finalize");
     return MPI_SUCCESS;
@@ -367,6 +392,7 @@ static void start_the_last(void)
     static int ones[] = { 1, 1 };
     MPI_Allreduce_init(ones, sums, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &last_prepared);
     MPI_Start(&last_prepared);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 #endif
 }
 
@@ -384,6 +410,7 @@ int main(int argc, char **argv)
         extremes();
         large_type();
         from_bottom();
+        apart();
         types_of_addresses();
         without_meaning();
         lacking();

@@ -261,6 +261,23 @@ fn of_a_window_no_more_is_copied_than_an_all_to_all_in_place_has_and_nothing_if_
 }
 
 #[test]
+fn of_an_all_to_all_in_place_what_lies_between_its_parts_is_not_looked_at() {
+    const APART: usize = 1 << 20;
+    on_threads(Communicator::loopback(2, 7).unwrap(), |comm| {
+        let me = comm.rank() as u8;
+        let mut all = vec![9u8; APART + 1];
+        (all[0], all[APART]) = (10 * me, 10 * me + 1);
+        let call = RawCall::new(Collective::Alltoallv, 1).pairs(&[1, 1], &[1, 1]);
+        let span = Span::placed(all.as_mut_ptr(), &[1, 1], &[0, APART]);
+        // SAFETY: the parts are in the vector, and nobody else touches it
+        unsafe { comm.run_raw(&call, None, Some(span)).unwrap() };
+        assert_eq!((all[0], all[APART]), (me, 10 + me));
+        assert!(comm.world.workspace(1).unwrap().source().memory().len() < APART);
+        assert!(all[1..APART].iter().all(|&byte| byte == 9));
+    });
+}
+
+#[test]
 fn what_exceeds_a_workspace_goes_in_segments_of_one_kind_at_all_ranks() {
     on_threads(Communicator::loopback(2, 3).unwrap(), |comm| {
         for form in [Form::Apart, Form::InPlace, Form::Displaced] {
