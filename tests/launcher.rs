@@ -351,7 +351,8 @@ fn an_interrupt_is_passed_on() {
 
 /// Two ranks of a script, once each has left its number in this file.
 fn two_ranks(options: &[&str], file: &Path, script: &str) -> (Child, Vec<i32>) {
-    let script = format!("{}; while :; do sleep 0.01; done", script.replace('@', &file.display().to_string()));
+    let script =
+        format!("{}; while :; do sleep 0.01; done", script.replace('@', &file.display().to_string()));
     let mut launcher = launcher(&[&["-n", "2"], options].concat(), &["sh", "-c", &script]);
     let child = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pids = numbers(file, 2);
@@ -389,8 +390,7 @@ fn wait_for_state(pid: i32, states: &[char]) {
 #[test]
 fn a_job_that_is_stopped_stops_with_its_ranks_and_goes_on_with_them() {
     let folder = tempfile::tempdir().unwrap();
-    let (child, pids) =
-        two_ranks(&[], &folder.path().join("pids"), "trap 'exit 0' USR1; echo $$ >> @");
+    let (child, pids) = two_ranks(&[], &folder.path().join("pids"), "trap 'exit 0' USR1; echo $$ >> @");
     let all: Vec<i32> = pids.into_iter().chain([child.id() as i32]).collect();
     signal(&child, Signal::TSTP);
     all.iter().for_each(|&pid| wait_for_state(pid, &['T']));

@@ -223,7 +223,14 @@ fn put_down(handle: Handle, made: std::result::Result<(Communicator, Place), Uns
     // SAFETY: - the communicator is the program's, the keyval ours
     unsafe { own::set_attribute(handle, KEYVAL.load(Ordering::Relaxed), id as *mut c_void) };
     let (comm, place) = made?;
-    let served = Arc::new(Served { comm, handle, place, id, calls: Default::default(), freed: AtomicBool::new(false) });
+    let served = Arc::new(Served {
+        comm,
+        handle,
+        place,
+        id,
+        calls: Default::default(),
+        freed: AtomicBool::new(false),
+    });
     let found = NonNull::from(&*served);
     registry().0.get_or_insert_default().insert(id, served);
     Ok(found)

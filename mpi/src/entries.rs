@@ -18,13 +18,14 @@ use super::report;
 use super::sides::{Side, Values};
 use super::world;
 
-/// Makes a call at once, or has it passed on.
-fn at_once(args: Args, own: impl FnOnce() -> c_int) -> c_int {
+/// Makes a call at once, or has it passed on. It is timed only where the library `has_it`: with numbers that only a function of large
+/// counts takes it could not be passed on.
+fn at_once(args: Args, has_it: impl FnOnce() -> bool, own: impl FnOnce() -> c_int) -> c_int {
     let Some(world) = world::joined() else { return own() };
     let mut since = report::clock(world);
     let pass_on = || world.pass_on(args.collective, own);
     let (code, bytes, why) = match decide(world, &args, Tense::AtOnce) {
-        Ok(taken) if taken.well().is_ok() && report::is_sample(world, &taken) => {
+        Ok(taken) if report::is_sample(world, &taken) && taken.well().is_ok() && has_it() => {
             // What was decided, for which counts may have had to be asked for, is ours.
             since = report::clock(world);
             (pass_on(), taken.bytes, Some(Why::Sample))
@@ -212,12 +213,12 @@ macro_rules! in_c {
 macro_rules! three_in_c {
     (
         $int:ty, [$big:literal, $small:literal, $end:literal], ($($arg:ident: $kind:ident),*),
-        ($info:ident, $request:ident), $made:expr,
+        ($info:ident, $request:ident), $made:expr, $has_it:expr,
         $else_at_once:expr, $else_started:expr, $else_prepared:expr
     ) => {
         in_c!(
             at_once, own_at_once, [$big, $end], $int, ($($arg: $kind),*), (),
-            |own| super::super::at_once($made, own), $else_at_once
+            |own| super::super::at_once($made, $has_it, own), $else_at_once
         );
         in_c!(
             started, own_started, ["I", $small, $end], $int, ($($arg: $kind),*), ($request: *mut c_void),
@@ -272,7 +273,7 @@ macro_rules! usual {
         mod usual {
             use super::super::*;
             three_in_c!(
-                c_int, [$big, $small, ""], ($($arg: $kind),*), (info, request), $made,
+                c_int, [$big, $small, ""], ($($arg: $kind),*), (info, request), $made, || true,
                 world::absent(comm_of!(($($arg: $kind),*)), concat!("MPI_", $big)),
                 world::absent(comm_of!(($($arg: $kind),*)), concat!("MPI_I", $small)),
                 world::absent(comm_of!(($($arg: $kind),*)), concat!("MPI_", $big, "_init"))
@@ -321,7 +322,11 @@ macro_rules! large {
             use super::super::*;
             use super::usual;
             three_in_c!(
-                i64, [$big, $small, "_c"], ($($arg: $kind),*), (info, request), $made,
+                i64, [$big, $small, "_c"], ($($arg: $kind),*), (info, request), $made, || {
+                    static OWN: Own = Own::new(concat!("PMPI_", $big, "_c"));
+                    // SAFETY: - it is not called
+                    unsafe { OWN.get::<unsafe extern "C" fn()>() }.is_some()
+                },
                 narrow::call(concat!("MPI_", $big, "_c"), comm_of!($all), None, |_kept| {
                     $(let $arg = narrowed!($kind, $arg, $all, _kept);)*
                     // SAFETY: - the program's own call, with numbers that fit

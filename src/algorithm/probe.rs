@@ -36,7 +36,8 @@ impl Plan for PingPong {
     }
 
     fn round(&self, i: u32) -> Round {
-        let (put, arrival) = if i == 0 { self.leg(self.one, self.peer) } else { self.leg(self.peer, self.one) };
+        let (put, arrival) =
+            if i == 0 { self.leg(self.one, self.peer) } else { self.leg(self.peer, self.one) };
         let needs = if i == 0 { Needs::Nothing } else { Needs::AllBefore(i) };
         Round { put, arrival, needs, landing: Landing::Store }
     }

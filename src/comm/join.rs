@@ -197,7 +197,10 @@ fn measured_with(layout: Option<&Layout>, size: u32, most: usize) -> Vec<Rank> {
     let is_far = |&rank: &Rank| layout.is_some_and(|layout| layout.node(rank) != layout.node(0));
     let far = wide.iter().copied().filter(is_far).take(most).collect::<Vec<_>>();
     let any_far = || (0..size).find(is_far).map(|rank| vec![rank]);
-    Some(far).filter(|far| !far.is_empty()).or_else(any_far).unwrap_or_else(|| wide.into_iter().take(most).collect())
+    Some(far)
+        .filter(|far| !far.is_empty())
+        .or_else(any_far)
+        .unwrap_or_else(|| wide.into_iter().take(most).collect())
 }
 
 /// The first rank that has another on its node, and the first of these, if possible of those that it has a wide channel to.

@@ -53,7 +53,11 @@ impl Drop for Lent<'_> {
         let Source::Unregistered(memory) = &mut self.source else { return };
         if memory.holders() > 1 {
             let what = "its memory is in use, as it was cut off by a panic, or the provider does not let go";
-            let error = Error::transport("call", what, "see the panic's message; FI_LOG_LEVEL=warn tells of a provider");
+            let error = Error::transport(
+                "call",
+                what,
+                "see the panic's message; FI_LOG_LEVEL=warn tells of a provider",
+            );
             self.world.engine().give_up(error);
         }
         std::mem::replace(memory, Memory::nothing()).return_loan();

@@ -123,8 +123,7 @@ impl Communicator {
         match self.way(call, input, output)? {
             Way::There { elements, before, ends, after, copied } => {
                 let held = self.in_background(call, elements, ends, prepared)?;
-                let (moves, workspace) =
-                    copied.map(|copied| (copied.moves, copied.workspace)).unzip();
+                let (moves, workspace) = copied.map(|copied| (copied.moves, copied.workspace)).unzip();
                 let before = before.into_iter().chain(moves.into_iter().flatten()).collect();
                 Ok(held.with(before, after.into_iter().collect(), workspace))
             }
@@ -206,7 +205,9 @@ impl Communicator {
     /// A copy of what goes out in place: of no more of a window than the call has, and of parts without what is between them.
     fn copied(&self, call: &RawCall, all: &Given) -> Result<(Given, Copied)> {
         let parts = match (&call.counts, &all.places) {
-            (Counts::Pairs(sent, _), Some(places)) => places.iter().copied().zip(sent.iter().copied()).collect(),
+            (Counts::Pairs(sent, _), Some(places)) => {
+                places.iter().copied().zip(sent.iter().copied()).collect()
+            }
             _ => vec![(0, all.elements)],
         };
         let elements = parts.iter().map(|(_, count)| count).sum();
@@ -362,12 +363,13 @@ impl Communicator {
         let most: usize = counts.iter().map(|count| count.div_ceil(segments)).sum();
         let workspace = self.world.workspace(most * call.unit)?;
         for segment in 0..segments {
-            let made = self.segment(call, counts, (segment, segments), &workspace, input, output).and_then(|one| {
-                one.before.iter().for_each(Move::make);
-                self.carry_out(&one.call, one.elements, one.ends)?;
-                one.after.iter().for_each(Move::make);
-                Ok(())
-            });
+            let made =
+                self.segment(call, counts, (segment, segments), &workspace, input, output).and_then(|one| {
+                    one.before.iter().for_each(Move::make);
+                    self.carry_out(&one.call, one.elements, one.ends)?;
+                    one.after.iter().for_each(Move::make);
+                    Ok(())
+                });
             match made {
                 // The others are amid the call, which this rank cannot take up again.
                 Err(error) if segment > 0 => return Err(self.give_up(error)),

@@ -377,7 +377,9 @@ impl Engine {
             return Ok(());
         };
         let told = if self.waiting.is_empty() { Ok(()) } else { self.tell_sources(handle) };
-        let begun = told.and_then(|()| self.deliver_waiting(|other| other.name() == call.name())).and_then(|()| self.pump());
+        let begun = told
+            .and_then(|()| self.deliver_waiting(|other| other.name() == call.name()))
+            .and_then(|()| self.pump());
         begun.map_err(|error| self.fail(error))
     }
 

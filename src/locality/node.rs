@@ -33,7 +33,8 @@ impl Host {
         let machine = if boot.trim().is_empty() { name.clone() } else { boot.trim().to_owned() };
         // Of another user namespace's processes the kernel shows nothing, though they be the same user's.
         let [network, processes, shared, users] = ["net", "pid", "ipc", "user"].map(namespace);
-        let container = [&name, &machine, &network, &processes, &shared, &users].map(String::as_str).join(" ");
+        let container =
+            [&name, &machine, &network, &processes, &shared, &users].map(String::as_str).join(" ");
         let node = format!("{container} {pretended}");
         Host { machine, network, container, node }
     }

@@ -63,8 +63,11 @@ impl Sequence {
         let mut chance = Rng::with_seed(seed);
         let ranks = if chance.u32(0..10) == 0 { chance.u32(13..=52) } else { chance.u32(1..=12) };
         let nodes = if chance.bool() { 1 } else { chance.u32(1..=ranks.min(5)) };
-        let providers: &[&str] =
-            if nodes == 1 { &["shm", "shm", "tcp", "rxm", "ofi-shm"] } else { &["shm+tcp", "shm+tcp", "tcp"] };
+        let providers: &[&str] = if nodes == 1 {
+            &["shm", "shm", "tcp", "rxm", "ofi-shm"]
+        } else {
+            &["shm+tcp", "shm+tcp", "tcp"]
+        };
         let mut variables = vec![("CIRCULANT_PROVIDER", *one_of(&mut chance, providers))];
         let mut perhaps = |name, values: &[&'static str]| {
             if chance.u32(0..3) == 0 {
@@ -141,7 +144,8 @@ impl Sequence {
     }
 
     fn call(&mut self) -> String {
-        let collectives: Vec<Collective> = Collective::ALL.into_iter().filter(|&one| one != Barrier).collect();
+        let collectives: Vec<Collective> =
+            Collective::ALL.into_iter().filter(|&one| one != Barrier).collect();
         let collective = *one_of(&mut self.chance, &collectives);
         let parts = if collective.numbering() == Numbering::Whole { 1 } else { self.ranks as usize };
         let most = (1 << self.chance.u32(0..=17)) / parts;
@@ -180,7 +184,8 @@ impl Sequence {
         };
         let entries: Vec<&algorithm::Entry> = algorithm::of(collective).filter(fits).collect();
         let Some(entry) = self.chance.choice(&entries) else { return String::new() };
-        let blocks = if entry.pipelined { format!(":blocks={}", self.chance.u32(1..30)) } else { String::new() };
+        let blocks =
+            if entry.pipelined { format!(":blocks={}", self.chance.u32(1..30)) } else { String::new() };
         format!(":algorithm={}{blocks}", entry.name)
     }
 }

@@ -150,7 +150,10 @@ mod tests {
 
     fn error(ranks: u32, nodes: Option<u32>) -> String {
         let (command, args, env) = ("true".into(), vec![], vec![]);
-        Job { ranks, nodes, bind: None, command, args, env, label: false, grace: GRACE }.run().unwrap_err().to_string()
+        Job { ranks, nodes, bind: None, command, args, env, label: false, grace: GRACE }
+            .run()
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]

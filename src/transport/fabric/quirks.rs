@@ -144,7 +144,9 @@ pub fn room_for(ranks: u32) -> u32 {
 pub(super) fn lacks_room(provider: &str, ranks: u32, set: Option<&str>) -> Option<String> {
     let room = set.and_then(|set| set.parse().ok()).unwrap_or(USUAL_ROOM);
     let lacks = provider == "verbs;ofi_rxm" && ranks.saturating_sub(1) > room.saturating_mul(2);
-    lacks.then(|| format!("{provider} stops where one of {ranks} ranks has connections to more than {}", room * 2))
+    lacks.then(|| {
+        format!("{provider} stops where one of {ranks} ranks has connections to more than {}", room * 2)
+    })
 }
 
 /// The provider that a user's word means.
@@ -160,7 +162,9 @@ mod tests {
     fn a_job_that_has_more_connections_than_there_is_room_for_is_known() {
         let lacks = |ranks, set| lacks_room("verbs;ofi_rxm", ranks, set).is_some();
         assert!(!lacks(513, None) && lacks(514, None));
-        assert!(!lacks(514, Some("300")) && lacks(6, Some("2")) && !lacks(5, Some("2")) && lacks(514, Some("x")));
+        assert!(
+            !lacks(514, Some("300")) && lacks(6, Some("2")) && !lacks(5, Some("2")) && lacks(514, Some("x"))
+        );
         assert_eq!(lacks_room("tcp", 10_000, None), None);
         assert_eq!([1, 64, 1000].map(room_for), [64, 64, 1000]);
     }

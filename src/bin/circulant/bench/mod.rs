@@ -151,7 +151,16 @@ impl World {
         let Some(ranks) = self.ranks else { return Ok(None) };
         let command = std::env::current_exe().map_or("circulant".into(), Into::into);
         let args = without_ranks(std::env::args().skip(1)).into_iter().map(Into::into).collect();
-        let job = Job { ranks, nodes: self.nodes, bind: None, command, args, env: variables_of_ranks(ranks), label: false, grace: GRACE };
+        let job = Job {
+            ranks,
+            nodes: self.nodes,
+            bind: None,
+            command,
+            args,
+            env: variables_of_ranks(ranks),
+            label: false,
+            grace: GRACE,
+        };
         job.run().map(ExitCode::from).map(Some)
     }
 
