@@ -1,5 +1,6 @@
 //! What can go wrong, in sentences that name the call, the rank, the peer and the cure.
 
+use std::any::Any;
 use std::io::Write;
 
 use crate::rank::Rank;
@@ -103,6 +104,16 @@ impl Error {
     pub fn transport(call: impl Into<String>, what: impl Into<String>, cure: impl Into<String>) -> Self {
         Error::Transport { call: call.into(), what: what.into(), cure: cure.into() }
     }
+}
+
+/// What a panic said. It is forgotten, as to drop it could panic again.
+pub(crate) fn words_of(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text =
+        text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word");
+    let words = text.to_owned();
+    std::mem::forget(panic);
+    words
 }
 
 /// Says a sentence on the standard error, where there is no call that could return it. In one write, so

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -354,6 +355,8 @@ fn two_ranks(options: &[&str], file: &Path, script: &str) -> (Child, Vec<i32>) {
     let script =
         format!("{}; while :; do sleep 0.01; done", script.replace('@', &file.display().to_string()));
     let mut launcher = launcher(&[&["-n", "2"], options].concat(), &["sh", "-c", &script]);
+    // As a shell does that controls jobs: one that nobody could let go on does not stop.
+    launcher.process_group(0);
     let child = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pids = numbers(file, 2);
     (child, pids)
@@ -400,6 +403,21 @@ fn a_job_that_is_stopped_stops_with_its_ranks_and_goes_on_with_them() {
     let output = child.wait_with_output().unwrap();
     // A shell may say what has become of its own child.
     assert!(code(&output) == 0 && !err(&output).contains("circulant"), "{output:?}");
+}
+
+#[test]
+fn a_job_that_nobody_could_let_go_on_does_not_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let script = format!("trap 'exit 0' USR1; echo $$ >> {}; while :; do sleep 0.01; done", file.display());
+    let launcher = env!("CARGO_BIN_EXE_circulant");
+    // Of a session of its own.
+    let mut child =
+        Command::new("setsid").args([launcher, "run", "-n", "2", "--", "sh", "-c", &script]).spawn().unwrap();
+    numbers(&file, 2);
+    signal(&child, Signal::TSTP);
+    signal(&child, Signal::USR1);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

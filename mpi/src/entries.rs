@@ -25,7 +25,9 @@ fn at_once(args: Args, has_it: impl FnOnce() -> bool, own: impl FnOnce() -> c_in
     let mut since = report::clock(world);
     let pass_on = || world.pass_on(args.collective, own);
     let (code, bytes, why) = match decide(world, &args, Tense::AtOnce) {
-        Ok(taken) if report::is_sample(world, &taken) && taken.well().is_ok() && has_it() => {
+        Ok(taken)
+            if report::is_sample(world, args.collective, &taken) && taken.well().is_ok() && has_it() =>
+        {
             // What was decided, for which counts may have had to be asked for, is ours.
             since = report::clock(world);
             (pass_on(), taken.bytes, Some(Why::Sample))

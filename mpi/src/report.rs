@@ -76,8 +76,8 @@ pub fn begin() {
 }
 
 /// Whether a call that would be taken is passed on to be timed.
-pub fn is_sample(world: &World, taken: &Taken) -> bool {
-    world.settings.report && taken.found.next_call(taken.call.collective() as u8) % SAMPLE == 1
+pub fn is_sample(world: &World, collective: Collective, taken: &Taken) -> bool {
+    world.settings.report && taken.found.next_call(collective as u8) % SAMPLE == 1
 }
 
 /// A clock, where calls are counted.

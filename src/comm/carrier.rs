@@ -106,9 +106,10 @@ impl Carrier {
     }
 
     /// Who shares memory, if anybody does.
-    pub fn sharing(&self) -> Option<Sharing> {
+    pub fn sharing(&self, meeting: &Meeting) -> Option<Sharing> {
         match self {
             Carrier::Shm(_) => Some(Sharing::All),
+            Carrier::Mixed(..) if meeting.is_one_node() => Some(Sharing::All),
             Carrier::Fabric(..) => None,
             Carrier::Mixed(..) => Some(Sharing::OfNodes),
         }

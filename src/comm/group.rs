@@ -217,8 +217,15 @@ impl Communicator {
         self.group.as_ref().map_or(rank, |group| group[rank as usize])
     }
 
-    /// Ends all traffic for an error, of which all ranks hear, and gives it back.
+    /// Ends all traffic for an error, of which all ranks hear, and gives it back: where others are amid what this rank cannot take up
+    /// again, also of an argument, by which else nothing would have been sent.
     pub(super) fn give_up(&self, error: Error) -> Error {
+        let error = match error {
+            Error::Argument { call, what, cure } => {
+                Error::Transport { call, what: format!("amid a call, {what}"), cure }
+            }
+            error => error,
+        };
         self.world.engine().give_up(error.clone());
         error
     }

@@ -145,7 +145,8 @@ impl Drop for Inside<'_> {
         let Some(mut engine) = self.engine.take() else { return };
         if std::thread::panicking() && !self.unwound && self.room.is_own() {
             // A second panic, while the first is on its way, would end the process: then whoever comes next gives it up.
-            let _ = catch_unwind(AssertUnwindSafe(|| engine.give_up(panicked())));
+            let given_up = catch_unwind(AssertUnwindSafe(|| engine.give_up(panicked())));
+            given_up.unwrap_or_else(std::mem::forget);
         }
         let operators = engine.has_discarded().then(|| engine.discarded());
         let door = self.door.filter(|_| self.room.is_own() && engine.is_left_alone());

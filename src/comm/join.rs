@@ -71,8 +71,11 @@ pub fn world(mut meeting: Meeting, settings: &Settings) -> Result<Communicator> 
     let world = World::new(engine, layout, hierarchy, settings.progress, Some(farewell))?;
     let mut comm = Communicator::new(world, place);
     comm.number = JOINING;
-    comm.costs = costs(&comm, settings.costs, crowd, memory == Some(Sharing::All))?;
-    comm.costs_within = costs_within(&comm, settings.costs, memory)?;
+    // Others wait in what this rank leaves with an error.
+    let give_up = |error| comm.give_up(error);
+    let costs = costs(&comm, settings.costs, crowd, memory == Some(Sharing::All)).map_err(give_up)?;
+    let costs_within = costs_within(&comm, settings.costs, &costs, memory).map_err(give_up)?;
+    (comm.costs, comm.costs_within) = (costs, costs_within);
     comm.number = WORLD;
     comm.world.engine().has_joined(JOINING);
     comm.about = About { boot, nodes, crowded, without_shm, joined: begin.elapsed() };
@@ -111,7 +114,7 @@ fn among_others(meeting: &mut Meeting, settings: &Settings, limits: Limits) -> R
     let status = Arc::<Status>::default();
     let lifeline = listening.connect(place, &followers(place), &cards, meeting.job(), Arc::clone(&status))?;
     let vigil = Vigil::new(Some(lifeline), status, limits);
-    let (without_shm, memory) = (carrier.without_shm().map(str::to_owned), carrier.sharing());
+    let (without_shm, memory) = (carrier.without_shm().map(str::to_owned), carrier.sharing(meeting));
     let mut engine = Engine::new(carrier.into_transport(), slots, vigil, meeting.ranks_per_core())?;
     engine.limit_puts(max_put);
     Ok(Joined { engine, without_shm, memory })
@@ -146,20 +149,17 @@ fn costs(comm: &Communicator, given: Option<PutCosts>, crowd: f64, shared: bool)
     Ok(Costs { crowd, shared, ..Costs::of(costs) })
 }
 
-/// What they cost within nodes, where ranks share memory there and not elsewhere; nothing where all has been said by what is given.
+/// What they cost within nodes, as it is given, or else measured, where ranks share memory there and not elsewhere.
 fn costs_within(
     comm: &Communicator,
     given: Option<PutCosts>,
+    between: &Costs,
     memory: Option<Sharing>,
 ) -> Result<Option<Costs>> {
     let pair = comm.layout().and_then(|layout| pair_of_a_node(layout, comm.size()));
-    match (given, memory, pair) {
-        (None, Some(Sharing::OfNodes), Some([one, other])) => {
-            let costs = measure(comm, one, &[other])?;
-            Ok(Some(Costs { crowd: comm.costs.crowd, shared: true, ..Costs::of(costs) }))
-        }
-        _ => Ok(None),
-    }
+    let Some([one, other]) = pair.filter(|_| memory == Some(Sharing::OfNodes)) else { return Ok(None) };
+    let costs = given.map_or_else(|| measure(comm, one, &[other]), Ok)?;
+    Ok(Some(Costs { crowd: between.crowd, shared: true, ..Costs::of(costs) }))
 }
 
 /// What a put and a byte cost; one rank measures the one with some others, the other with the first of them, and all take

@@ -122,11 +122,14 @@ impl Held {
     }
 
     /// Waits, as its memory is somebody else's; not where that is [not needed](World::engine_at_the_end). An error has ended all
-    /// traffic, so that nobody has the memory; it is told by the next call.
+    /// traffic, so that nobody has the memory; it is told by the next call, or who leaves.
     pub(super) fn wait_at_the_end(&self) {
         if let Some(engine) = self.world.engine_at_the_end() {
+            let was_well = engine.check().is_ok();
             drop(engine);
-            self.wait().unwrap_or_default();
+            if self.wait().is_err() && was_well {
+                self.world.engine().leave_untold();
+            }
         }
     }
 

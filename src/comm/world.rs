@@ -339,7 +339,8 @@ impl Workspace {
 
 impl Drop for Workspace {
     fn drop(&mut self) {
-        if self.abandoned {
+        // In a forked child a thread that is not there may have had the list.
+        if self.abandoned || !self.world.engine.is_own() {
             return;
         }
         let mut spare = self.world.spare.lock().unwrap_or_else(PoisonError::into_inner);
@@ -365,7 +366,11 @@ impl World {
 
     fn bid_farewell(&mut self) -> Result<()> {
         self.dismiss_attendant();
-        let Some(farewell) = self.farewell.take().filter(|_| self.engine.is_own()) else { return Ok(()) };
+        if !self.engine.is_own() {
+            return Ok(());
+        }
+        let untold = self.engine().untold();
+        let Some(farewell) = self.farewell.take() else { return untold };
         self.spare.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
@@ -373,7 +378,7 @@ impl World {
         let last =
             if engine.check().is_ok() { task(&engine).and_then(|task| engine.run(task)) } else { Ok(()) };
         engine.leave();
-        last.and_then(|()| exchange.finish())
+        last.and_then(|()| exchange.finish()).and(untold)
     }
 }
 

@@ -41,6 +41,7 @@ mod wait;
 pub use task::{Operands, OwnPart, Source, Task};
 pub use wait::Waited;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,6 +108,8 @@ pub struct Engine {
     /// The turn of the oldest operation at the last pump.
     eldest: Option<u64>,
     broken: Option<Error>,
+    /// No call has returned that yet.
+    is_untold: Cell<bool>,
     /// Operators that no operation needs any more. Where they go, their user's code runs.
     discarded: Vec<AnyFold>,
     /// The process that it is of.
@@ -167,6 +170,7 @@ impl Engine {
             turns: 0,
             eldest: None,
             broken: None,
+            is_untold: Cell::new(false),
             discarded: Vec::new(),
             generation: forks::here(),
         })
@@ -333,13 +337,25 @@ impl Engine {
         connected.map_err(|error| self.fail(error))
     }
 
-    /// A communicator is used no more. What waits for calls on it will never be taken: who has sent it hears that.
+    /// A communicator is used no more. What waits for calls on it will never be taken, which is an error of all ranks: the next
+    /// call here returns it.
     pub fn free(&mut self, communicator: u32) {
         self.calls.close(communicator);
         self.rest.forget(communicator);
         if let Err(error) = self.deliver_waiting(|call| call.communicator == communicator) {
             self.fail(error);
+            self.leave_untold();
         }
+    }
+
+    /// No call has returned the error that broke it, as it came of something that returns nothing.
+    pub fn leave_untold(&self) {
+        self.is_untold.set(true);
+    }
+
+    /// The error that no call has returned, if there is one.
+    pub fn untold(&self) -> Result<()> {
+        if self.is_untold.get() { self.check() } else { Ok(()) }
     }
 
     /// From now on calls are the user's: those by which ranks have joined, on this communicator, are not counted with them,
@@ -458,7 +474,10 @@ impl Engine {
     /// The error that broke it, if any.
     pub fn check(&self) -> Result<()> {
         match &self.broken {
-            Some(error) => Err(error.clone()),
+            Some(error) => {
+                self.is_untold.set(false);
+                Err(error.clone())
+            }
             None if self.generation != forks::generation() => Err(Error::argument(
                 "call",
                 "the process is a forked child of the one that joined",
@@ -468,10 +487,11 @@ impl Engine {
         }
     }
 
-    /// Nothing can be said about its state any more: all ranks are told, unless there was an error before.
+    /// Nothing can be said about its state any more: all ranks are told, at once, unless there was an error before.
     pub fn give_up(&mut self, error: Error) {
         if self.broken.is_none() {
-            self.fail(error);
+            self.vigil.abort(&error);
+            self.shut_down(error);
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::crowd::Crowd;
 use super::{Engine, Entry, Handle};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, words_of};
 
 /// The longest sleep, in case that a transport misses to wake us.
 const NAP: Duration = Duration::from_millis(100);
@@ -282,8 +282,7 @@ impl Engine {
 /// Has it done. A panic there is not to leave what is under way as it is.
 fn see_to(meanwhile: fn()) -> Result<()> {
     catch_unwind(meanwhile).map_err(|panic| {
-        // To drop it could panic again.
-        std::mem::forget(panic);
-        Error::transport("wait", "what was to be done while waiting panicked", "see its message")
+        let what = format!("what was to be done while waiting panicked: {}", words_of(panic));
+        Error::transport("wait", what, "mend it")
     })
 }

@@ -4,7 +4,6 @@
 //! copied. The one decision: panics are caught here, for every operator, so that a rank that is asked to
 //! fold can still tell the others.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +14,7 @@ use super::kinds::Type;
 use super::operators::Operator;
 use super::{AnyFold, Fold};
 use crate::abreast::suits_fold;
+use crate::error::words_of;
 
 /// Bytes that are folded at a time: what is looked through, or copied, is then in the first-level cache.
 const STEP: usize = 16 << 10;
@@ -45,12 +45,7 @@ impl<T: Element, O: Operator<T>> Typed<T, O> {
     fn elements(&self, mine: &mut [T], theirs: &[T], before: bool) -> Result<(), String> {
         // After a panic nobody looks at `mine`, which the operator has combined in part: the call fails.
         let folded = catch_unwind(AssertUnwindSafe(|| self.operator.fold(mine, theirs, before)));
-        folded.unwrap_or_else(|panic| {
-            let why = format!("the operator panicked: {}", words(&*panic));
-            // To drop it could panic again.
-            std::mem::forget(panic);
-            Err(why)
-        })
+        folded.unwrap_or_else(|panic| Err(format!("the operator panicked: {}", words_of(panic))))
     }
 
     /// Folds bytes, through copies where they do not begin as elements do.
@@ -114,11 +109,6 @@ fn no_value<T>() -> String {
 }
 
 /// What a panic said.
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

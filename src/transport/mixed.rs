@@ -51,7 +51,8 @@ impl Mixed {
 
     /// Makes all ranks known by their addresses, in rank order.
     pub fn connect(&mut self, addresses: &[Vec<u8>]) -> Result<()> {
-        self.far.connect(addresses)
+        let far = self.numbers.iter().filter(|number| number.is_none()).count();
+        self.far.connect_to_some(addresses, far as u32)
     }
 
     /// A rank's number in this node, if it is of it.

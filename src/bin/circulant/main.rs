@@ -126,7 +126,7 @@ static HAS_MADE_ROOM: AtomicBool = AtomicBool::new(false);
 /// What ranks that this process starts have in their environment beside its own: room for so many, unless the user has said how
 /// much there is to be.
 fn variables_of_ranks(ranks: u32) -> Vec<(OsString, OsString)> {
-    match std::env::var_os(fabric::ROOM) {
+    match std::env::var_os(fabric::ROOM).filter(|set| !set.is_empty()) {
         Some(_) if !HAS_MADE_ROOM.load(Ordering::Relaxed) => vec![],
         _ => vec![(fabric::ROOM.into(), fabric::room_for(ranks).to_string().into())],
     }

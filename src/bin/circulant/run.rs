@@ -56,7 +56,7 @@ pub struct Arguments {
     ///
     /// SIGINT, SIGTERM, SIGHUP and SIGQUIT that the launcher gets go to all ranks and end the job; a second one does
     /// so at once. A batch system that ends a job waits for some time of its own (Slurm: KillWait), which
-    /// this should not exceed. SIGUSR1 and SIGUSR2 go to all ranks and end nothing.
+    /// this should not exceed. SIGUSR1 and SIGUSR2 go to all ranks, and do not end the launcher.
     #[arg(long, value_name = "SECONDS", default_value_t = GRACE.as_secs_f64(), value_parser = seconds)]
     grace: f64,
 

@@ -47,6 +47,9 @@ pub const DYING: Duration = Duration::from_millis(30);
 /// How long a rank has between SIGTERM and SIGKILL, unless a job says otherwise.
 pub const GRACE: Duration = Duration::from_secs(2);
 
+/// The longest of those.
+const LONGEST_GRACE: Duration = Duration::from_secs(1_000_000);
+
 /// Files that the launcher has open beside its ranks'.
 const FILES: u64 = 64;
 /// The least of them, those that it takes to start a rank included.
@@ -74,7 +77,8 @@ pub struct Job {
     /// Whether each line of output begins with its rank: `[3] text`. If not, the ranks write straight to
     /// this process's output.
     pub label: bool,
-    /// How long ranks that are to end have between SIGTERM, or a signal that is passed on to them, and SIGKILL; [`GRACE`] is usual.
+    /// How long ranks that are to end have between SIGTERM, or a signal that is passed on to them, and SIGKILL; [`GRACE`] is usual,
+    /// some eleven days the most.
     pub grace: Duration,
 }
 

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_
 const LOOK: Duration = Duration::from_millis(5);
 /// How long after a child has ended one looks whether it was an orphan, as that takes a look at all processes.
 const REAP: Duration = Duration::from_secs(1);
-/// How long one looks after SIGKILL, however short the grace.
+/// How long one looks after SIGKILL.
 const LAST_LOOKS: Duration = Duration::from_secs(2);
 
 /// Orphans among this process's descendants become its children, until this is dropped.
@@ -58,15 +58,20 @@ impl Orphans {
     }
 
     /// Ends all children of this process since then: SIGTERM, and after `grace` SIGKILL. The orphans of those become
-    /// children in turn, so one looks until there is none, or, as some cannot be ended by us, for twice that time: then they are
+    /// children in turn, so one looks until there is none, or, as some cannot be ended by us, for some time longer: then they are
     /// what is given.
-    pub(super) fn end_all(&self, grace: Duration) -> Vec<Pid> {
-        let patience = Instant::now() + grace;
+    ///
+    /// Their time is over, too, when somebody `is_impatient`.
+    pub(super) fn end_all(&self, grace: Duration, mut is_impatient: impl FnMut() -> bool) -> Vec<Pid> {
+        let mut patience = Instant::now() + grace;
         let mut asked = HashSet::new();
         loop {
             let children: Vec<_> = self.children().collect();
-            if children.is_empty() || Instant::now() > patience + grace + LAST_LOOKS {
+            if children.is_empty() || Instant::now() > patience + LAST_LOOKS {
                 return children;
+            }
+            if is_impatient() {
+                patience = patience.min(Instant::now());
             }
             for child in children {
                 if Instant::now() > patience {
@@ -88,17 +93,37 @@ impl Drop for Orphans {
     }
 }
 
-/// The children of this process, from the processes that the system lists.
-fn children() -> impl Iterator<Item = Pid> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter_map(Pid::from_raw).filter(|&pid| parent(pid) == Some(getpid()))
+/// Whether nobody would let this process go on if it stopped: no process of its group has a parent in another group of the session,
+/// as a shell is that controls jobs. The kernel then stops none by a signal of the terminal.
+pub(super) fn is_group_orphaned() -> bool {
+    let Some([_, group, session]) = kinship(getpid()) else { return true };
+    let is_watched = |pid: Pid| {
+        let Some([parent, its_group, _]) = kinship(pid) else { return false };
+        let parent = Pid::from_raw(parent).and_then(kinship);
+        its_group == group
+            && parent.is_some_and(|[_, above, its_session]| above != group && its_session == session)
+    };
+    !processes().any(is_watched)
 }
 
-/// The second field after the name, which is in brackets and may hold anything.
-fn parent(pid: Pid) -> Option<Pid> {
+/// The children of this process, from the processes that the system lists.
+fn children() -> impl Iterator<Item = Pid> {
+    let own = getpid().as_raw_nonzero().get();
+    processes().filter(move |&pid| kinship(pid).is_some_and(|[parent, ..]| parent == own))
+}
+
+fn processes() -> impl Iterator<Item = Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter_map(Pid::from_raw)
+}
+
+/// Parent, group and session of a process: the fields from the second on after the name, which is in brackets and may hold
+/// anything.
+fn kinship(pid: Pid) -> Option<[i32; 3]> {
     let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     let text = String::from_utf8_lossy(&text);
-    let after_name = &text[text.rfind(')')? + 1..];
-    Pid::from_raw(after_name.split_whitespace().nth(1)?.parse().ok()?)
+    let mut fields = text[text.rfind(')')? + 1..].split_whitespace().skip(1);
+    let mut next = || fields.next()?.parse().ok();
+    Some([next()?, next()?, next()?])
 }

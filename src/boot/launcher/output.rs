@@ -141,8 +141,8 @@ impl Sink {
                 Ok(count) => drop(self.text.drain(..count)),
                 Err(Errno::AGAIN | Errno::INTR) => return,
                 Err(error) => {
-                    self.failure =
-                        Some(error).filter(|&error| error != Errno::PIPE && error != Errno::CONNRESET);
+                    self.failure = Some(error)
+                        .filter(|&error| ![Errno::PIPE, Errno::CONNRESET, Errno::IO].contains(&error));
                     self.close();
                 }
             }

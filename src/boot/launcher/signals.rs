@@ -58,9 +58,14 @@ pub(super) fn interrupts() -> Result<Vec<Signal>> {
     [SIGINT, SIGTERM].into_iter().chain(heeded([SIGHUP, SIGQUIT])).map(Signal::new).collect()
 }
 
-/// The signals that are for the ranks alone, to do with as they like, and those by which a shell stops a job and lets it go on.
+/// The signals that are for the ranks alone, to do with as they like.
 pub(super) fn messages() -> Result<Vec<Signal>> {
-    heeded([SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT]).map(Signal::new).collect()
+    heeded([SIGUSR1, SIGUSR2]).map(Signal::new).collect()
+}
+
+/// The signals by which a shell stops a job and lets it go on; the first may be ignored.
+pub(super) fn stops() -> Result<(Option<Signal>, Signal)> {
+    Ok((heeded([SIGTSTP]).next().map(Signal::new).transpose()?, Signal::new(SIGCONT)?))
 }
 
 /// Those that are not ignored.

@@ -12,11 +12,11 @@ use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::deaths::Deaths;
-use super::orphans::Orphans;
+use super::orphans::{Orphans, is_group_orphaned};
 use super::output::{Sinks, Stream};
 use super::process::{End, Process, name_of};
 use super::signals::{self, Signal as Caught};
-use super::{DYING, Job, LAST_WORDS, line, refused, say};
+use super::{DYING, GRACE, Job, LAST_WORDS, LONGEST_GRACE, line, refused, say};
 use crate::boot::pmi1::server::{Answer, Server};
 use crate::boot::socket::{may_have_open, raise_files, timespec};
 use crate::error::Result;
@@ -40,10 +40,16 @@ pub(super) struct Supervisor {
     sinks: Sinks,
     interrupts: Vec<Caught>,
     messages: Vec<Caught>,
+    stops: Option<Caught>,
+    goes_on: Caught,
     child_ended: Caught,
     timetable: Timetable,
     /// How long a rank has between SIGTERM, or an interrupt, and SIGKILL.
     grace: Duration,
+    /// Whether what ranks write goes through here.
+    is_labelled: bool,
+    /// A signal has come that ends the job.
+    interrupted: bool,
     /// When output that nobody takes is forgotten: some time after an interrupt.
     forget_at: Option<Instant>,
     /// The exit code of the first failure.
@@ -53,6 +59,7 @@ pub(super) struct Supervisor {
 impl Supervisor {
     /// Starts all ranks, or none.
     pub(super) fn start(job: &Job) -> Result<Self> {
+        let (stops, goes_on) = signals::stops().map_err(|error| refused("signals", error))?;
         let mut supervisor = Supervisor {
             orphans: Orphans::adopt().map_err(|error| refused("prctl", error))?,
             server: Server::new(job.ranks, job.nodes),
@@ -61,9 +68,13 @@ impl Supervisor {
             sinks: Sinks::new(),
             interrupts: signals::interrupts().map_err(|error| refused("signals", error))?,
             messages: signals::messages().map_err(|error| refused("signals", error))?,
+            stops,
+            goes_on,
             child_ended: signals::child_ended().map_err(|error| refused("signals", error))?,
             timetable: Timetable::Running,
-            grace: job.grace,
+            grace: job.grace.min(LONGEST_GRACE),
+            is_labelled: job.label,
+            interrupted: false,
             forget_at: None,
             failure: None,
         };
@@ -90,6 +101,7 @@ impl Supervisor {
             self.note_stops();
             self.pass_interrupts_on();
             self.pass_messages_on();
+            self.stop_and_go_on();
             self.serve();
             self.note_ends();
             self.note_lost_output();
@@ -142,7 +154,8 @@ impl Supervisor {
         let forget = self.forget_at.map(|at| at.saturating_duration_since(Instant::now()));
         let reap = self.orphans.look_at().map(|at| at.saturating_duration_since(Instant::now()));
         let step = step.into_iter().chain(forget).chain(reap).min();
-        let signals = self.interrupts.iter().chain(&self.messages).chain([&self.child_ended]);
+        let signals = self.interrupts.iter().chain(&self.messages).chain(&self.stops);
+        let signals = signals.chain([&self.goes_on, &self.child_ended]);
         let mut fds: Vec<_> = signals.map(|signal| PollFd::new(signal, PollFlags::IN)).collect();
         for process in &self.processes {
             fds.extend(process.pmi.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
@@ -157,43 +170,67 @@ impl Supervisor {
     }
 
     fn pass_interrupts_on(&mut self) {
+        // Two that belong together, as a hangup and its SIGTERM, are one.
+        let again = self.interrupted;
         for index in 0..self.interrupts.len() {
             if !self.interrupts[index].came() {
                 continue;
             }
             let number = self.interrupts[index].number;
-            let again = self.failure.is_some();
+            self.interrupted = true;
             // Then it is only its output that is not taken.
             if self.have_all_ended() {
                 self.sinks.give_up();
             }
             self.fail(End::Signal(number).code(), format!("{} came, ending all ranks", name_of(number)));
             self.signal_all(Signal::from_named_raw(number).unwrap_or(Signal::TERM));
-            self.forget_at = Some(Instant::now() + 2 * self.grace);
-            // Whoever interrupts a job that is ending already does not want to wait for its grace.
+            let patience = if again { GRACE } else { self.grace.max(GRACE) };
+            self.forget_at = Some(Instant::now() + 2 * patience);
+            // Whoever interrupts a job twice does not want to wait for its grace.
             self.timetable =
                 Timetable::KillAt(Instant::now() + if again { Default::default() } else { self.grace });
         }
     }
 
-    /// What the ranks make of them is theirs. A shell stops this process only, as ranks have groups of their own.
+    /// What the ranks make of them is theirs.
     fn pass_messages_on(&mut self) {
         for index in 0..self.messages.len() {
-            if !self.messages[index].came() {
-                continue;
-            }
-            let signal = Signal::from_named_raw(self.messages[index].number).unwrap_or(Signal::CONT);
-            self.signal_all(signal);
-            if signal == Signal::TSTP {
-                // It may be refused to nobody.
-                let _ = kill_process(getpid(), Signal::STOP);
+            if self.messages[index].came() {
+                let signal = Signal::from_named_raw(self.messages[index].number);
+                signal.into_iter().for_each(|signal| self.signal_all(signal));
             }
         }
     }
 
+    /// A shell stops this process only, as ranks have groups of their own. Where there is none that would let it go on, nothing stops,
+    /// as the kernel has it.
+    fn stop_and_go_on(&mut self) {
+        let stops = self.stops.as_mut().is_some_and(Caught::came);
+        let goes_on = self.goes_on.came();
+        if stops && !goes_on && !is_group_orphaned() {
+            self.signal_all(Signal::TSTP);
+            let since = Instant::now();
+            // It is refused to nobody.
+            let _ = kill_process(getpid(), Signal::STOP);
+            self.postpone(since.elapsed());
+        }
+        if goes_on {
+            self.signal_all(Signal::CONT);
+        }
+    }
+
+    /// Ranks that were stopped had no time meanwhile.
+    fn postpone(&mut self, by: Duration) {
+        match &mut self.timetable {
+            Timetable::TermAt(at) | Timetable::KillAt(at) => *at += by,
+            Timetable::Running | Timetable::Killed => {}
+        }
+        self.forget_at.iter_mut().for_each(|at| *at += by);
+    }
+
     /// Output that cannot be written is a failure, as it would be where ranks write themselves; but not where nobody reads it.
     fn note_lost_output(&mut self) {
-        if let Some(error) = self.sinks.failure() {
+        if let Some(error) = self.sinks.failure().filter(|_| self.is_labelled) {
             self.fail(1, format!("the output of ranks cannot be written: {error}"));
         }
     }
@@ -352,7 +389,7 @@ impl Supervisor {
             }
             // Something that a rank left behind still has its output; it may finish, but not for ever.
             Timetable::Running if self.have_all_ended() => {
-                self.timetable = Timetable::TermAt(now + self.grace);
+                self.timetable = Timetable::TermAt(now + GRACE);
             }
             _ => {}
         }
@@ -384,7 +421,14 @@ impl Drop for Supervisor {
         for process in self.processes.iter_mut().filter(|process| process.end.is_some()) {
             process.reap();
         }
-        let left = self.orphans.end_all(self.grace);
+        // They have what is left of their ranks' time.
+        let grace = match self.timetable {
+            Timetable::KillAt(at) => at.saturating_duration_since(Instant::now()),
+            Timetable::Killed => Duration::ZERO,
+            Timetable::Running | Timetable::TermAt(_) => GRACE,
+        };
+        let interrupts = &mut self.interrupts;
+        let left = self.orphans.end_all(grace, || interrupts.iter_mut().any(Caught::came));
         if !left.is_empty() {
             let pids: Vec<_> = left.iter().map(|pid| pid.as_raw_nonzero().to_string()).collect();
             say(format_args!("process {} of a rank's could not be ended", pids.join(", ")));

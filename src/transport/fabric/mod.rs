@@ -108,11 +108,16 @@ impl Fabric {
 
     /// Makes all ranks known by their addresses, in rank order. Connections are made at the first put.
     pub fn connect(&mut self, addresses: &[Vec<u8>]) -> Result<()> {
+        self.connect_to_some(addresses, self.place.size - 1)
+    }
+
+    /// The same, where no more than so many are to be reached.
+    pub(super) fn connect_to_some(&mut self, addresses: &[Vec<u8>], reached: u32) -> Result<()> {
         if addresses.len() != self.place.size as usize {
             let what = format!("{} addresses for {} ranks", addresses.len(), self.place.size);
             return Err(Error::argument("connect", what, "give the address of every rank, in rank order"));
         }
-        self.see_room()?;
+        self.see_room(reached)?;
         let addresses: Vec<_> = match &mut self.doormat {
             Some(doormat) => doormat.learn(addresses)?,
             None => addresses.iter().map(Vec::as_slice).collect(),
@@ -126,9 +131,9 @@ impl Fabric {
         Ok(())
     }
 
-    fn see_room(&self) -> Result<()> {
-        let set = std::env::var(ROOM).ok();
-        let Some(what) = lacks_room(self.domain.provider(), self.place.size, set.as_deref()) else {
+    fn see_room(&self, reached: u32) -> Result<()> {
+        let set = std::env::var(ROOM).ok().filter(|set| !set.is_empty());
+        let Some(what) = lacks_room(self.domain.provider(), reached, set.as_deref()) else {
             return Ok(());
         };
         let cure = format!("set {ROOM}={} on all ranks", room_for(self.place.size));

@@ -299,7 +299,7 @@ const RANKS: [&str; 6] = [
 /// MPI library, means native TCP, which was called `net` until 1.x and would be hidden there; a name that is of no use does no harm.
 pub fn lacking(variable: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)> {
     let mut told = RANKS.iter().filter_map(|name| variable(name)?.parse().ok());
-    let ranks: Option<u32> = told.next().filter(|_| variable(ROOM).is_none());
+    let ranks: Option<u32> = told.next().filter(|_| variable(ROOM).is_none_or(|set| set.is_empty()));
     let mut lacking: Vec<_> = ranks.map(|ranks| (ROOM, room_for(ranks).to_string())).into_iter().collect();
     if variable("FI_PROVIDER").as_deref() == Some("tcp") {
         lacking.push(("FI_PROVIDER", "tcp,net".to_owned()));

@@ -139,13 +139,16 @@ pub fn room_for(ranks: u32) -> u32 {
     ranks.max(LEAST_ROOM)
 }
 
-/// Where a job may need more connections than rxm has room for: a sentence. By what the user has set it is a warning, as a program may
-/// speak with few; else an error.
-pub(super) fn lacks_room(provider: &str, ranks: u32, set: Option<&str>) -> Option<String> {
+/// Where a rank that may reach so many needs more connections than rxm has room for: a sentence. By what the user has set it is a
+/// warning, as a program may speak with few; else an error.
+pub(super) fn lacks_room(provider: &str, reached: u32, set: Option<&str>) -> Option<String> {
     let room = set.and_then(|set| set.parse().ok()).unwrap_or(USUAL_ROOM);
-    let lacks = provider == "verbs;ofi_rxm" && ranks.saturating_sub(1) > room.saturating_mul(2);
+    let lacks = provider == "verbs;ofi_rxm" && reached > room.saturating_mul(2);
+    let most = room.saturating_mul(2);
     lacks.then(|| {
-        format!("{provider} stops where one of {ranks} ranks has connections to more than {}", room * 2)
+        format!(
+            "{provider} stops where a rank has more than {most} connections, of {reached} that it may need"
+        )
     })
 }
 
@@ -160,11 +163,10 @@ mod tests {
 
     #[test]
     fn a_job_that_has_more_connections_than_there_is_room_for_is_known() {
-        let lacks = |ranks, set| lacks_room("verbs;ofi_rxm", ranks, set).is_some();
-        assert!(!lacks(513, None) && lacks(514, None));
-        assert!(
-            !lacks(514, Some("300")) && lacks(6, Some("2")) && !lacks(5, Some("2")) && lacks(514, Some("x"))
-        );
+        let lacks = |reached, set| lacks_room("verbs;ofi_rxm", reached, set).is_some();
+        assert!(!lacks(512, None) && lacks(513, None));
+        assert!(!lacks(513, Some("300")) && lacks(5, Some("2")) && !lacks(4, Some("2")));
+        assert!(lacks(513, Some("x")));
         assert_eq!(lacks_room("tcp", 10_000, None), None);
         assert_eq!([1, 64, 1000].map(room_for), [64, 64, 1000]);
     }
