@@ -42,7 +42,7 @@ fn more_sequences_of_calls() {
 }
 
 fn sequences(seeds: Range<u64>) {
-    seeds.for_each(|seed| Sequence::new(seed).is_verified());
+    seeds.for_each(|seed| Sequence::new(seed).verify());
 }
 
 /// A job, and what its ranks do.
@@ -83,7 +83,7 @@ impl Sequence {
     }
 
     #[track_caller]
-    fn is_verified(mut self) {
+    fn verify(mut self) {
         (0..WORDS).for_each(|_| self.step());
         let job = Job::new(self.ranks, &format!("world {} finish say verified", self.script));
         let job = self.variables.iter().fold(job, |job, (name, value)| job.set(name, value));
