@@ -117,6 +117,18 @@ impl<'r> Inside<'r> {
     }
 }
 
+impl Inside<'_> {
+    /// Unless the panic came from elsewhere.
+    #[cold]
+    fn give_up(&self, engine: &mut Engine) {
+        if !self.unwound && self.room.is_own() {
+            // A second panic, while the first is on its way, would end the process: then whoever comes next gives it up.
+            let given_up = catch_unwind(AssertUnwindSafe(|| engine.give_up(panicked())));
+            given_up.unwrap_or_else(std::mem::forget);
+        }
+    }
+}
+
 impl Deref for Inside<'_> {
     type Target = Engine;
 
@@ -143,10 +155,8 @@ impl Drop for Inside<'_> {
     /// After a panic inside it the others hear at once that it is broken, and who has lent memory may have that back.
     fn drop(&mut self) {
         let Some(mut engine) = self.engine.take() else { return };
-        if std::thread::panicking() && !self.unwound && self.room.is_own() {
-            // A second panic, while the first is on its way, would end the process: then whoever comes next gives it up.
-            let given_up = catch_unwind(AssertUnwindSafe(|| engine.give_up(panicked())));
-            given_up.unwrap_or_else(std::mem::forget);
+        if std::thread::panicking() {
+            self.give_up(&mut engine);
         }
         let operators = engine.has_discarded().then(|| engine.discarded());
         let door = self.door.filter(|_| self.room.is_own() && engine.is_left_alone());
