@@ -93,7 +93,7 @@ fn open(provider: &str, exchange: &mut dyn Exchange) -> Result<Box<dyn Transport
         let node: Vec<_> = (0..size).filter(|other| other / 2 == rank / 2).collect();
         let near = shared(way(word).expect("a way"), &node, exchange)?;
         let mut mixed = Mixed::new(near, fabric(provider, exchange)?, &node);
-        mixed.connect(&exchange.allgather(&mixed.address()?)?)?;
+        mixed.connect(&exchange.allgather(&mixed.address()?)?, size - 1)?;
         return Ok(Box::new(mixed));
     }
     if let Some(way) = way(provider) {

@@ -89,9 +89,10 @@ impl Attendant {
                 if its_door.is_shut() {
                     return;
                 }
-                // What goes wrong, the next call tells; all other ranks hear of it at once.
-                if catch_unwind(AssertUnwindSafe(|| engine.attend())).is_err() {
+                // What goes wrong, the next call tells, or who leaves; all other ranks hear of it at once.
+                if catch_unwind(AssertUnwindSafe(|| engine.attend())).is_err() && !engine.is_broken() {
                     engine.give_up(panicked());
+                    engine.leave_untold();
                 }
             }
         };

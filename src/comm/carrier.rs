@@ -136,12 +136,12 @@ impl Carrier {
         }
     }
 
-    /// Makes all ranks known by their addresses, in rank order.
-    pub(super) fn connect(&mut self, addresses: &[Vec<u8>]) -> Result<()> {
+    /// Makes all ranks known by their addresses, in rank order. So many at most are on other nodes than a rank's own.
+    pub(super) fn connect(&mut self, addresses: &[Vec<u8>], far: u32) -> Result<()> {
         match self {
             Carrier::Shm(_) => Ok(()),
             Carrier::Fabric(fabric, _) => fabric.connect(addresses),
-            Carrier::Mixed(mixed, _) => mixed.connect(addresses),
+            Carrier::Mixed(mixed, _) => mixed.connect(addresses, far),
         }
     }
 }

@@ -188,8 +188,14 @@ impl Meeting {
         same_provider(&reach)?;
         let (addresses, words): (Vec<_>, _) =
             reach.into_iter().map(|other| (other.address, other.word)).unzip();
-        carrier.connect(&addresses)?;
+        carrier.connect(&addresses, self.most_on_other_nodes())?;
         Ok(words)
+    }
+
+    /// How many ranks are on other nodes than a rank's own, at most: all know the same.
+    fn most_on_other_nodes(&self) -> u32 {
+        let fewest = (0..self.nodes()).map(|node| self.layout.ranks_of(node).len() as u32).min();
+        self.place().size - fewest.unwrap_or(0)
     }
 
     /// Gives every rank's card, in rank order.

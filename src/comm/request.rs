@@ -125,9 +125,9 @@ impl Held {
     /// traffic, so that nobody has the memory; it is told by the next call, or who leaves.
     pub(super) fn wait_at_the_end(&self) {
         if let Some(engine) = self.world.engine_at_the_end() {
-            let was_well = engine.check().is_ok();
+            let is_untold = !engine.is_broken() || engine.is_untold();
             drop(engine);
-            if self.wait().is_err() && was_well {
+            if self.wait().is_err() && is_untold {
                 self.world.engine().leave_untold();
             }
         }

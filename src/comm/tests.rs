@@ -686,6 +686,29 @@ fn a_panic_of_what_is_done_while_waiting_is_an_error_of_all() {
 }
 
 #[test]
+fn who_leaves_hears_of_an_error_that_only_drops_have_met() {
+    let started = AtomicU32::new(0);
+    on_threads(Communicator::loopback(2, 5).unwrap(), |comm| {
+        if comm.rank() == 1 {
+            while started.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            comm.give_up(crate::error::Error::transport("test", "an end", "none"));
+            return assert!(comm.barrier().is_err());
+        }
+        let mut data = [[0u8; 4]; 2];
+        let requests = data.each_mut().map(|data| {
+            let span = raw::Span::new(data.as_mut_ptr(), 4);
+            // SAFETY: it lives longer than the request, and is left alone
+            unsafe { comm.start_raw(&Call::<u8>::broadcast(1).raw, None, Some(span)) }.unwrap()
+        });
+        started.store(1, Ordering::Relaxed);
+        drop(requests);
+        assert!(comm.leave().unwrap_err().to_string().contains("an end"));
+    });
+}
+
+#[test]
 fn a_request_that_is_started_again_has_landed_before() {
     let comm = &Communicator::loopback(1, 0).unwrap()[0];
     let (mut input, mut output) = ([1u8; 4], [0u8; 4]);

@@ -375,8 +375,7 @@ impl World {
         let Farewell { task, mut exchange } = farewell.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut engine = self.engine();
         // What broke the engine before, a call has returned; it is not told twice.
-        let last =
-            if engine.check().is_ok() { task(&engine).and_then(|task| engine.run(task)) } else { Ok(()) };
+        let last = if engine.is_broken() { Ok(()) } else { task(&engine).and_then(|task| engine.run(task)) };
         engine.leave();
         last.and_then(|()| exchange.finish()).and(untold)
     }

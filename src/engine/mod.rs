@@ -348,14 +348,24 @@ impl Engine {
         }
     }
 
-    /// No call has returned the error that broke it, as it came of something that returns nothing.
+    /// Whether an error has broken it.
+    pub fn is_broken(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Whether no call has returned the error that broke it, as it came of something that returns nothing.
+    pub fn is_untold(&self) -> bool {
+        self.is_untold.get()
+    }
+
+    /// That is so.
     pub fn leave_untold(&self) {
         self.is_untold.set(true);
     }
 
     /// The error that no call has returned, if there is one.
     pub fn untold(&self) -> Result<()> {
-        if self.is_untold.get() { self.check() } else { Ok(()) }
+        if self.is_untold() { self.check() } else { Ok(()) }
     }
 
     /// From now on calls are the user's: those by which ranks have joined, on this communicator, are not counted with them,

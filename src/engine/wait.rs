@@ -68,9 +68,14 @@ impl Engine {
     ///
     /// It sleeps whenever nothing happens: the program computes meanwhile. And as the program does not wait, no wait is told,
     /// or ends in an error for its length; but ranks that disagree about a call hear of it, and others are told what it waits for.
-    pub fn attend(&mut self) -> Result<()> {
-        self.check()?;
-        self.attend_or_err().map_err(|error| self.fail(error))
+    pub fn attend(&mut self) {
+        if self.is_broken() {
+            return;
+        }
+        if let Err(error) = self.attend_or_err() {
+            self.fail(error);
+            self.leave_untold();
+        }
     }
 
     /// Whether something is under way that no thread waits for, or carries on.

@@ -108,7 +108,6 @@ fn no_value<T>() -> String {
     format!("bytes came in that are no value of {}", std::any::type_name::<T>())
 }
 
-/// What a panic said.
 #[cfg(test)]
 mod tests {
     use super::*;

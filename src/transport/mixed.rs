@@ -49,10 +49,9 @@ impl Mixed {
         self.far.address()
     }
 
-    /// Makes all ranks known by their addresses, in rank order.
-    pub fn connect(&mut self, addresses: &[Vec<u8>]) -> Result<()> {
-        let far = self.numbers.iter().filter(|number| number.is_none()).count();
-        self.far.connect_to_some(addresses, far as u32)
+    /// Makes all ranks known by their addresses, in rank order. No more than `far` of them are on other nodes than a rank's own.
+    pub fn connect(&mut self, addresses: &[Vec<u8>], far: u32) -> Result<()> {
+        self.far.connect_to_some(addresses, far)
     }
 
     /// A rank's number in this node, if it is of it.
@@ -240,7 +239,7 @@ mod tests {
         let tcp = Some("tcp".to_owned());
         let choice = choose(&Request { provider: tcp, one_machine: true, ..Request::default() })?;
         let mut mixed = Mixed::new(near, Fabric::open(&choice, place)?, &node);
-        mixed.connect(&exchange.allgather(&mixed.address()?)?)?;
+        mixed.connect(&exchange.allgather(&mixed.address()?)?, place.size - 1)?;
         Ok(mixed)
     }
 

@@ -98,10 +98,9 @@ impl Drop for Orphans {
 pub(super) fn is_group_orphaned() -> bool {
     let Some([_, group, session]) = kinship(getpid()) else { return true };
     let is_watched = |pid: Pid| {
-        let Some([parent, its_group, _]) = kinship(pid) else { return false };
-        let parent = Pid::from_raw(parent).and_then(kinship);
-        its_group == group
-            && parent.is_some_and(|[_, above, its_session]| above != group && its_session == session)
+        let member = kinship(pid).filter(|&[_, its_group, _]| its_group == group);
+        let parent = member.and_then(|[parent, ..]| kinship(Pid::from_raw(parent)?));
+        parent.is_some_and(|[_, above, its_session]| above != group && its_session == session)
     };
     !processes().any(is_watched)
 }

@@ -100,6 +100,7 @@ impl Sinks {
 pub(super) struct Sink {
     handle: Box<dyn AsFd>,
     is_socket: bool,
+    is_terminal: bool,
     text: VecDeque<u8>,
     /// Nobody reads it any more, or it cannot be written.
     closed: bool,
@@ -110,7 +111,7 @@ pub(super) struct Sink {
 impl Sink {
     fn new(handle: impl AsFd + 'static) -> Self {
         let kind = fstat(&handle).map(|file| FileType::from_raw_mode(file.st_mode));
-        let is_socket = kind == Ok(FileType::Socket);
+        let (is_socket, is_terminal) = (kind == Ok(FileType::Socket), kind == Ok(FileType::CharacterDevice));
         let handle: Box<dyn AsFd> = match kind {
             Ok(FileType::Fifo | FileType::CharacterDevice) => match never_waits(&handle) {
                 Ok(own) => Box::new(own),
@@ -118,7 +119,7 @@ impl Sink {
             },
             _ => Box::new(handle),
         };
-        Sink { handle, is_socket, text: VecDeque::new(), closed: false, failure: None }
+        Sink { handle, is_socket, is_terminal, text: VecDeque::new(), closed: false, failure: None }
     }
 
     /// Takes text over, behind what waits already.
@@ -141,12 +142,16 @@ impl Sink {
                 Ok(count) => drop(self.text.drain(..count)),
                 Err(Errno::AGAIN | Errno::INTR) => return,
                 Err(error) => {
-                    self.failure = Some(error)
-                        .filter(|&error| ![Errno::PIPE, Errno::CONNRESET, Errno::IO].contains(&error));
+                    self.failure = Some(error).filter(|&error| !self.is_unread(error));
                     self.close();
                 }
             }
         }
+    }
+
+    /// Whether an error says that nobody reads it; of a terminal that has hung up it is another one.
+    fn is_unread(&self, error: Errno) -> bool {
+        [Errno::PIPE, Errno::CONNRESET].contains(&error) || self.is_terminal && error == Errno::IO
     }
 
     /// Also where a write would fail.

@@ -186,9 +186,13 @@ impl Supervisor {
             self.signal_all(Signal::from_named_raw(number).unwrap_or(Signal::TERM));
             let patience = if again { GRACE } else { self.grace.max(GRACE) };
             self.forget_at = Some(Instant::now() + 2 * patience);
-            // Whoever interrupts a job twice does not want to wait for its grace.
-            self.timetable =
-                Timetable::KillAt(Instant::now() + if again { Default::default() } else { self.grace });
+            // Whoever interrupts a job twice does not want to wait for its grace; and once makes no end later.
+            let end = Instant::now() + if again { Duration::ZERO } else { self.grace };
+            self.timetable = match self.timetable {
+                Timetable::Killed => Timetable::Killed,
+                Timetable::KillAt(at) => Timetable::KillAt(at.min(end)),
+                Timetable::Running | Timetable::TermAt(_) => Timetable::KillAt(end),
+            };
         }
     }
 
@@ -205,16 +209,19 @@ impl Supervisor {
     /// A shell stops this process only, as ranks have groups of their own. Where there is none that would let it go on, nothing stops,
     /// as the kernel has it.
     fn stop_and_go_on(&mut self) {
-        let stops = self.stops.as_mut().is_some_and(Caught::came);
-        let goes_on = self.goes_on.came();
-        if stops && !goes_on && !is_group_orphaned() {
+        let mut goes_on = false;
+        if self.stops.as_mut().is_some_and(Caught::came) && !is_group_orphaned() {
             self.signal_all(Signal::TSTP);
-            let since = Instant::now();
-            // It is refused to nobody.
-            let _ = kill_process(getpid(), Signal::STOP);
-            self.postpone(since.elapsed());
+            // What has come meanwhile takes it back.
+            goes_on = self.goes_on.came();
+            if !goes_on {
+                let since = Instant::now();
+                // It is refused to nobody.
+                let _ = kill_process(getpid(), Signal::STOP);
+                self.postpone(since.elapsed());
+            }
         }
-        if goes_on {
+        if self.goes_on.came() || goes_on {
             self.signal_all(Signal::CONT);
         }
     }
