@@ -166,6 +166,8 @@ impl Arguments {
             blocks => writeln!(out, ", {}", counted(blocks, "block"))?,
         }
         match self.leaders(p) {
+            // Formulas are for several.
+            _ if p == 1 => write!(out, "  rounds  {}", plan.rounds())?,
             1 => write!(out, "  rounds  {} = {}", self.formula(entry), plan.rounds())?,
             leaders => {
                 write!(out, "  rounds  {} with {leaders} leaders a node", plan.rounds())?;

@@ -32,7 +32,10 @@ impl Plain {
     /// # Errors
     /// As windows: no memory, or a limit, with its cure.
     pub fn new(len: usize, byte: u8) -> Result<Plain> {
-        let segment = Segment::create((2 * len).max(1))?;
+        let both = len.checked_mul(2).ok_or_else(|| {
+            Error::transport("copy", format!("no memory has twice {len} bytes"), "take a smaller size")
+        })?;
+        let segment = Segment::create(both.max(1))?;
         let own = segment.map()?;
         // SAFETY: - the mapping has twice as many bytes, and nobody else knows of it yet
         unsafe { own.start().as_ptr().write_bytes(byte, len) };

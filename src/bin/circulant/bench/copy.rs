@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(short = 'x', long, value_name = "FACTOR", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..))]
     factor: u32,
 
-    /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, 0.1 s at most
+    /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, some 0.1 s at most, but two at least
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, allow_negative_numbers = true, value_parser = super::duration)]
     seconds: f64,
 

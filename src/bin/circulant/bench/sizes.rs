@@ -43,11 +43,11 @@ impl FromStr for Sizes {
 fn size(text: &str) -> Result<usize, String> {
     let bad = || format!("'{text}' is no size; write bytes, or a number with K, M or G, as in 8:4M");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text[digits.len()..].trim_end_matches("iB").trim_end_matches('B') {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
+    let shift = match &text[digits.len()..] {
+        "" | "B" => 0,
+        "K" | "k" | "KB" | "kB" | "KiB" => 10,
+        "M" | "m" | "MB" | "MiB" => 20,
+        "G" | "g" | "GB" | "GiB" => 30,
         _ => return Err(bad()),
     };
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {

@@ -72,16 +72,13 @@ const VARIABLES: [(&str, &str); 25] = [
 impl Arguments {
     /// Prints all there is to know.
     pub fn run(self) -> Outcome {
-        let (settings, refused) = Settings::read();
-        if let Some(name) = &self.provider
-            && fabric::version().is_ok()
-            && Wanted::of(Some(name)).takes_fabric()
-        {
-            let named = Request { provider: Wanted::of(Some(name)).provider(), ..Request::default() };
-            // Of what there is it is told below what it lacks.
-            if let Err(unknown @ Error::Argument { .. }) = fabric::choose(&named) {
-                return Err(unknown.into());
-            }
+        if let Some(name) = &self.provider {
+            Wanted::of(Some(name)).check()?;
+        }
+        let (mut settings, mut refused) = Settings::read();
+        if let Err(unknown) = Wanted::of(settings.provider.as_deref()).check() {
+            refused.push(unknown);
+            settings.provider = None;
         }
         let provider = self.provider.clone().or(settings.provider.clone());
         let wanted = Wanted::of(provider.as_deref());
@@ -103,8 +100,12 @@ impl Arguments {
             machine::draw(out)?;
             writeln!(out, "\ntransports, best first; -> is chosen for ranks on this machine")?;
             let shared = shm.map_or(Ok(false), |shm| shared_memory(out, shm))?;
-            if fabric::version().is_ok() && wanted.takes_fabric() {
-                usable = providers(out, request, shared)?;
+            match fabric::version() {
+                Ok(_) if wanted.takes_fabric() => usable = providers(out, request, shared)?,
+                Err(_) if wanted.takes_fabric() => {
+                    writeln!(out, "   libfabric's: none, as it cannot be opened")?;
+                }
+                _ => {}
             }
             memory(out)?;
             variables(out)

@@ -8,6 +8,7 @@ use circulant::rank::Rank;
 use csv::{ReaderBuilder, StringRecord};
 use serde::Deserialize;
 
+use super::svg::is_no_text;
 use crate::bench::rows::Row;
 
 /// What of a row is drawn, or tells curves apart. Rows may end before the tense, as those of MPI libraries once did.
@@ -69,7 +70,7 @@ fn row(line: &str, head: &StringRecord) -> std::result::Result<Measured, String>
     if !(0.0..=MOST_US).contains(&row.median_us) {
         return Err(format!("{} microseconds are no time", row.median_us));
     }
-    if words.iter().any(|word| word.contains(char::is_control))
+    if words.iter().any(|word| word.contains(is_no_text))
         || row.library.is_empty()
         || row.collective.is_empty()
     {

@@ -85,7 +85,7 @@ pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String, Failure>
     paint(&mut svg, extent, |root| {
         root.fill(&WHITE)?;
         let style = (FONT, 16).into_font().color(&BLACK);
-        let title = title.replace(char::is_control, " ");
+        let title = title.replace(is_no_text, " ");
         root.draw(&Text::new(title, (12, 10), style))?;
         let (panels, names) = root.split_vertically(below);
         let (_, panels) = panels.split_vertically(above);
@@ -95,6 +95,11 @@ pub fn draw(figure: &Figure, unit: Unit, title: &str) -> Result<String, Failure>
         draw_legend(&figure.names, &legend, &styles, &names)
     })?;
     Ok(svg)
+}
+
+/// What no XML may have.
+pub fn is_no_text(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}')
 }
 
 fn paint(svg: &mut String, extent: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Drawn) -> Drawn {

@@ -91,7 +91,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Tense::Slice)]
     tense: Tense,
 
-    /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, 0.1 s at most
+    /// Aim at this many seconds a measurement (5 to 10000 iterations), after a warm-up of as long, some 0.1 s at most, but two calls at least
     #[arg(short = 't', long, value_name = "SECONDS", default_value_t = 0.5, allow_negative_numbers = true, value_parser = super::duration)]
     seconds: f64,
 
@@ -221,6 +221,7 @@ impl Arguments {
             ("-x", self.factor.is_some()),
             ("--tense", self.tense != Tense::Slice),
             ("--overlap", self.overlap),
+            ("--fresh", self.fresh),
             ("--blocks", self.blocks.is_some()),
         ];
         if let (Collective::Barrier, Some(option)) = (collective, given(of_data)) {

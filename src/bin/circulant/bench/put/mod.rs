@@ -18,7 +18,7 @@ use super::World;
 use super::rows::Format;
 use super::sizes::Sizes;
 use crate::Outcome;
-use puts::Puts;
+use puts::{Puts, window};
 use raw::Raw;
 use report::{Measured, Report, Row};
 
@@ -106,20 +106,30 @@ impl Arguments {
         for bytes in sizes {
             let row = Row {
                 bytes,
-                latency: self.in_turns(&mut puts, &mut raw, bytes, |ends, b, n| ends.ping_pong(b, n))?,
-                stream: self.in_turns(&mut puts, &mut raw, bytes, |ends, b, n| ends.stream(b, n))?,
+                latency: self.in_turns(&mut puts, &mut raw, bytes, 1, |ends, b, n| ends.ping_pong(b, n))?,
+                // Of fewer the pipe would mostly be being filled.
+                stream: self.in_turns(&mut puts, &mut raw, bytes, 4 * window(bytes).0, |ends, b, n| {
+                    ends.stream(b, n)
+                })?,
             };
             report.row(row)?;
         }
         Ok(report.verdict()?)
     }
 
-    /// Batches of puts and, where there is one, of the baseline, in turns.
-    fn in_turns(&self, puts: &mut Puts, raw: &mut [Raw], bytes: usize, trial: Trial) -> Result<Measured> {
+    /// Batches of puts, of so many at least, and, where there is one, of the baseline, in turns.
+    fn in_turns(
+        &self,
+        puts: &mut Puts,
+        raw: &mut [Raw],
+        bytes: usize,
+        least: u32,
+        trial: Trial,
+    ) -> Result<Measured> {
         // The first makes connections and touches pages.
         trial(puts, bytes, 2)?;
         let once = trial(puts, bytes, 8)?;
-        let count = puts.agree((BATCH / once).clamp(1.0, 1e5) as u32)?;
+        let count = puts.agree((BATCH / once).clamp(f64::from(least), 1e5) as u32)?;
         let share = self.seconds / 2.0 / (1 + raw.len()) as f64;
         let batches = puts.agree((share / (once * f64::from(count))).clamp(LEAST_BATCHES, 1e4) as u32)?;
         let mut measured = Measured::default();
