@@ -8,7 +8,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::board::Board;
 use super::card::Card;
-use super::home::Pipe;
+use super::home::{Missing, Pipe};
 use super::peer::Handles;
 use crate::error::{Error, Result};
 use crate::rank::Rank;
@@ -44,7 +44,11 @@ pub(super) fn wake(board: &Board, name: Rank, card: &Card, bells: &mut Handles) 
 
 #[cold]
 fn ring(name: Rank, card: &Card, bells: &mut Handles) -> Result<()> {
-    let bell = bells.of(name, || card.home.pipe(card.bell).map_err(|e| e.of(name, "bell")))?;
+    let bell = match bells.of(name, || card.home.pipe(card.bell)) {
+        // Nobody sleeps there: who has left in good order may have left its alarm set.
+        Err(Missing::Gone(_) | Missing::Another) => return Ok(()),
+        found => found.map_err(|e| e.of(name, "bell"))?,
+    };
     match write(bell, b"!") {
         // A full pipe rings already.
         Ok(_) | Err(Errno::AGAIN) => Ok(()),

@@ -143,7 +143,11 @@ const OPEN: usize = 128;
 
 impl Handles {
     /// That of a peer, which is opened at first.
-    pub fn of(&mut self, rank: Rank, open: impl FnOnce() -> Result<OwnedFd>) -> Result<BorrowedFd<'_>> {
+    pub fn of<E>(
+        &mut self,
+        rank: Rank,
+        open: impl FnOnce() -> std::result::Result<OwnedFd, E>,
+    ) -> std::result::Result<BorrowedFd<'_>, E> {
         let at = match self.open.iter().position(|&(of, _)| of == rank) {
             Some(at) => at,
             None => self.add(rank, open()?),
@@ -180,12 +184,12 @@ mod tests {
     #[test]
     fn of_many_handles_only_the_latest_stay_open() {
         let mut handles = Handles::default();
-        let open = || Ok(rustix::pipe::pipe().unwrap().0);
+        let open = || -> Result<OwnedFd> { Ok(rustix::pipe::pipe().unwrap().0) };
         for rank in 0..OPEN as Rank + 3 {
             handles.of(rank, open).unwrap();
         }
         assert_eq!(handles.open.len(), OPEN);
-        handles.of(5, || unreachable!()).unwrap();
+        handles.of(5, || -> Result<OwnedFd> { unreachable!() }).unwrap();
         let again = handles.of(2, || Err(Error::argument("open", "once more", "")));
         assert!(again.is_err());
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use super::bell::wake;
 use super::card::Card;
 use super::distance::Distance;
+use super::home::Missing;
 use super::joint::{self, Begun};
 use super::peer::{self, Handles, Peer, Reach, Windows};
 use super::regions::{Target, lock};
@@ -181,7 +182,11 @@ impl Shm {
     ) -> Result<Posted> {
         let Shm { place: own, peers, lives, bells, .. } = self;
         let Peer { name, card, board, windows, distance, .. } = &mut peers[peer as usize];
-        let board = board.of(card, own.size as usize).map_err(|e| e.of(*name, "board"))?;
+        let board = match board.of(card, own.size as usize) {
+            // As behind a gate that is closed: whether it has left in good order the lifeline knows.
+            Err(Missing::Gone(_) | Missing::Another) => return Ok(Posted::Busy),
+            found => found.map_err(|e| e.of(*name, "board"))?,
+        };
         let notices = board.notices();
         let is_short = len <= INJECT;
         // Looked at before all is copied in vain. (What is short and private streams.)
