@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::rank::Rank;
 
@@ -106,13 +107,13 @@ impl Error {
     }
 }
 
-/// What a panic said. It is forgotten, as to drop it could panic again.
+/// What a panic said. What it holds is dropped, which may panic again, and that is then forgotten.
 pub(crate) fn words_of(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text =
         text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word");
     let words = text.to_owned();
-    std::mem::forget(panic);
+    catch_unwind(AssertUnwindSafe(|| drop(panic))).unwrap_or_else(std::mem::forget);
     words
 }
 

@@ -397,6 +397,23 @@ fn a_users_panic_is_an_error_with_its_words() {
     assert_eq!(said(silent), "the operator panicked: without a word");
 }
 
+/// When it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("once more");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "what a second panic says is lost memory")]
+fn a_panic_that_panics_again_is_an_error_too() {
+    let bomb = of(commutative(|_: &i32, _: &i32| -> i32 { std::panic::panic_any(Bomb) }));
+    let said = bomb.fold(Bytes::of(&[7], 0).get(), Bytes::of(&[0], 0).get(), false);
+    assert_eq!(said, Err("the operator panicked: without a word".to_owned()));
+}
+
 #[test]
 fn bytes_that_are_no_truth_are_an_error_wherever_they_come_in() {
     let fold = of::<bool, _>(LogicalOr);
