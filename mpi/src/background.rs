@@ -339,7 +339,10 @@ pub fn forget(request: Handle) {
     let gone = all().as_mut().and_then(|all| all.remove(&request));
     if let Some(gone) = gone {
         COUNT.fetch_sub(1, Ordering::Release);
-        gone.state().taken.release_types();
+        let mut state = gone.state();
+        // Now, and not when the thread lets go of it that looks after all: others may be prepared in its place.
+        state.request = None;
+        state.taken.release_types();
     }
 }
 
