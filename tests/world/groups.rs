@@ -58,6 +58,24 @@ fn new_channels_among_ranks_of_one_node_and_of_others() {
 }
 
 #[test]
+fn a_communicator_of_one_node_goes_by_the_memory_that_its_ranks_share() {
+    let script = format!(
+        "world memory split-by-node on 1 memory {CALLS} duplicate on 2 memory on 0 duplicate on 3 memory"
+    );
+    for (costs, nodes) in [("", 2), ("20,0.5", 2), ("", 1)] {
+        let job = Job::new(4, &script).on_nodes(nodes).set("CIRCULANT_PROVIDER", "shm+tcp");
+        let among_all = nodes == 1;
+        for end in job.set("CIRCULANT_COSTS", costs).meet().end() {
+            assert!(end.status.success(), "{end:?}");
+            let said: Vec<_> =
+                end.out.lines().filter_map(|line| line.split_once("memory shared: ")).collect();
+            let shared: Vec<_> = said.iter().map(|(_, shared)| *shared == "true").collect();
+            assert_eq!(shared, [among_all, true, true, among_all], "{costs} {nodes}");
+        }
+    }
+}
+
+#[test]
 fn ranks_of_a_part_that_disagree_end_the_job() {
     let script = |op| format!("world split 2 -1 on 1 allreduce:count=9:op={op} on 0 barrier");
     for end in Job::new(5, &script("sum")).but(3, &script("max")).meet().end() {

@@ -11,10 +11,12 @@
 //! | `for-ever` CALL | the same call without end |
 //! | `bits` COUNT ALGORITHM BLOCKS | says a digest of an allreduce of any floats, which must be near the serial sum |
 //! | `split` COLOURS SIGN | by the rank's remainder, in the order of the ranks or against it; the last colour, of three and more, gets none |
+//! | `split-by-node` | a communicator of each node |
 //! | `duplicate`, `free` | a communicator of the same ranks, and the end of the latest |
 //! | `on` NUMBER | the communicator for the words that follow, 0 being the world |
 //! | `barrier`, `meet` | a barrier; find the others, and go no further |
 //! | `say` WORD | a line on the standard output |
+//! | `memory` | says whether calls go by what all share memory |
 //! | `carrier` | says what carries puts, and why it is not shared memory |
 //! | `cramp` | allows this process no files, and so no shared memory |
 //! | `forbid` | from now on the kernel refuses this process to write other processes' memory |
@@ -92,6 +94,17 @@ impl Rank {
                     self.bits(count, Call::allreduce(Sum).algorithm(algorithm).blocks(blocks))?;
                 }
                 "split" => self.split(next(words), next(words))?,
+                "split-by-node" => {
+                    let by_node = |comm: &Communicator| {
+                        let node = comm.layout().expect("ranks are processes").node(comm.rank());
+                        comm.split(Some(node), 0)
+                    };
+                    let made = self.comm().map(by_node).transpose()?.flatten();
+                    self.comms.push(made);
+                }
+                "memory" => {
+                    println!("memory shared: {}", self.comm().is_some_and(|comm| comm.costs().shared))
+                }
                 "duplicate" => {
                     let made = self.comm().map(Communicator::duplicate).transpose()?;
                     self.comms.push(made);
